@@ -1,0 +1,122 @@
+# launchbench: the commands of the project. `make help` lists them.
+#
+# Needed on the machine: make, Python 3.11 or newer, a C++ compiler. Everything else is installed into .venv.
+# PYTHON=...           the Python to make .venv with, when the one that is found is not the one you want
+# SNAKEMAKE_FLAGS=...  more flags for Snakemake, for example SNAKEMAKE_FLAGS="--dry-run"
+
+PYTHON ?=
+SNAKEMAKE_FLAGS ?=
+LOCK_FLAGS ?=
+
+# Relative on purpose: the path of the clone may have spaces. Programs are started as modules, because the
+# first line of a script names the folder in which the environment was made, and a clone may be moved.
+PY := .venv/bin/python
+STAMP := .venv/.launchbench-installed
+PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-input --progress-bar off --no-build-isolation
+SNAKEMAKE := $(PY) -m snakemake
+
+# What a user's own environment may say about other projects must not steer this one.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS VIRTUAL_ENV MYPYPATH SNAKEMAKE_PROFILE
+unexport PIP_REQUIRE_VIRTUALENV PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_CONSTRAINT PIP_REQUIREMENT
+unexport PIP_NO_DEPS PIP_DRY_RUN PIP_NO_BUILD_ISOLATION PIP_IGNORE_INSTALLED PIP_EDITABLE
+export PIP_USER := 0
+export PIP_REQUIRE_HASHES := 0
+export PYTHONNOUSERSITE := 1
+export MPLBACKEND := Agg
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help report report-cached test lint lock clean install install-dev
+
+help:
+	@echo 'make report         build, measure on the cards of this machine, render the report into reports/'
+	@echo 'make report-cached  render the report from results/ alone: no card, no compiler, nothing measured'
+	@echo 'make test           every check: style, types, workflow lint, tests with their coverage'
+	@echo 'make lint           the checks of make test without the tests'
+	@echo 'make lock           write the lock files anew (LOCK_FLAGS=--upgrade: with the newest releases)'
+	@echo 'make clean          remove build/, .snakemake/ and what is in reports/; results/ always stays'
+	@echo 'PYTHON=python3.12 chooses the Python, SNAKEMAKE_FLAGS="..." is handed to Snakemake.'
+
+report: install
+	@$(SNAKEMAKE) --cores 1 $(SNAKEMAKE_FLAGS)
+
+# The configuration comes last: no other --config may switch measuring on again.
+report-cached: install
+	@$(SNAKEMAKE) --cores 1 $(SNAKEMAKE_FLAGS) --config cards=none
+
+test: lint
+	@echo '== pytest' && $(PY) -m pytest --cov --cov-report=term-missing
+
+lint: install-dev
+	@echo '== ruff check' && $(PY) -m ruff check .
+	@echo '== ruff format' && $(PY) -m ruff format --check .
+	@echo '== mypy' && $(PY) -m mypy
+	@echo '== snakefmt' && $(PY) -m snakefmt --check Snakefile workflow
+	@echo '== snakemake --lint' && $(SNAKEMAKE) --lint
+
+# Every lock starts from its present pins, so that only what has to change does. The lock of the users starts
+# from that of the developers: both hold the same releases.
+LOCK = $(PY) -m uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock' $(LOCK_FLAGS)
+lock:
+	@$(PY) -c 'import uv' 2>/dev/null || { echo 'launchbench: make lock needs uv: run make install-dev first' >&2; exit 1; }
+	@echo '== requirements-dev.lock' && $(LOCK) pyproject.toml --extra test --group build -o requirements-dev.lock >/dev/null
+	@cp requirements-dev.lock requirements.lock.new
+	@echo '== requirements.lock' && $(LOCK:--upgrade=) pyproject.toml --group build -o requirements.lock.new >/dev/null
+	@mv requirements.lock.new requirements.lock
+	@echo '== requirements-nvcc.lock' && $(LOCK) requirements-nvcc.in -o requirements-nvcc.lock >/dev/null
+
+clean:
+	rm -rf build .snakemake reports/*
+
+install:
+	@$(call ensure,requirements.lock)
+
+install-dev:
+	@$(call ensure,requirements-dev.lock)
+
+# $(call key,LOCK): what an installation was made from: contents and place (the package is installed as a link
+# to this folder), never the times of files, which are arbitrary in a clone.
+key = $$(cat $(1) pyproject.toml | cksum) $(1) $$PWD
+
+# $(call ensure,LOCK): .venv holds the releases of LOCK and the package. The stamp goes first and comes last, so
+# that an interrupted installation is begun anew; an environment that was complete is only brought up to date.
+define ensure
+set -eu; \
+if [ -n "$$PYTHON" ] && [ -e $(STAMP) ] && \
+   [ "$$("$$PYTHON" -c $(version) 2>/dev/null)" != "$$($(PY) -c $(version) 2>/dev/null)" ]; then rm -f $(STAMP); fi; \
+if [ -e $(STAMP) ] && ! $(PY) -I -S -c '' 2>/dev/null; then rm -f $(STAMP); fi; \
+if [ -e $(STAMP) ] && grep -qxF "$(call key,$(1))" $(STAMP); then exit 0; fi; \
+if [ ! -e $(STAMP) ]; then \
+  $(find_python) \
+  echo "launchbench: making .venv with $$found"; \
+  "$$found" -m venv --clear .venv; \
+fi; \
+rm -f $(STAMP); \
+echo 'launchbench: installing $(1) into .venv (about a minute the first time)'; \
+sed -n '/^setuptools==/,/[^\\]$$/p' $(1) > .venv/build-backend.lock; \
+$(PIP_INSTALL) --quiet --require-hashes -r .venv/build-backend.lock; \
+$(PIP_INSTALL) --require-hashes -r $(1); \
+$(PIP_INSTALL) --quiet --no-deps -e .; \
+{ echo "$(call key,$(1))"; [ $(1) = requirements.lock ] || echo "$(call key,requirements.lock)"; } > $(STAMP).new; \
+mv $(STAMP).new $(STAMP); \
+echo 'launchbench: installed'
+endef
+
+export PYTHON
+version := 'import sys; print(sys.version_info[:2])'
+
+# Sets $found. The releases that every locked package has a ready-made wheel for are looked for first.
+define find_python
+found=; unfit=; \
+for last in 13 99; do for candidate in $${PYTHON:-python3 python3.13 python3.12 python3.11 python3.14}; do \
+  [ -z "$$found" ] || continue; \
+  "$$candidate" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $$last))" >/dev/null 2>&1 || continue; \
+  if "$$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1; then found=$$candidate; else unfit=$$candidate; fi; \
+done; done; \
+if [ -z "$$found" ] && [ -n "$$unfit" ]; then \
+  echo "launchbench: $$unfit lacks the modules venv and ensurepip (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; \
+elif [ -z "$$found" ]; then \
+  echo "launchbench: no Python 3.11 or newer among: $${PYTHON:-python3, python3.11 to python3.14}; name one with PYTHON=/path/to/python3" >&2; exit 1; \
+fi;
+endef

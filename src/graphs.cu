@@ -1,0 +1,372 @@
+// Launch overhead of a stream loop against replay of the same sequence as a CUDA graph.
+//
+// One source, three products:
+//   graphs             stand-alone program:  nvcc -O2 -arch=sm_90a -o graphs graphs.cu  (any architecture)
+//   graphs.fatbin      the kernels, loaded through the driver API
+//   liblaunchloops.so  native issue loops (-DLAUNCHBENCH_LIBRARY), called once per N with the caller's
+//                      stream and buffer
+//
+// `graphs --help` lists what the program can be asked for.
+
+#include <cuda_runtime.h>
+
+// Deliberately tiny: what remains is the cost of launching it.
+extern "C" __global__ void tiny(float* d) { d[0] += 1.0f; }
+
+// The control: same parameter, no memory access.
+extern "C" __global__ void empty(float*) {}
+
+#ifdef LAUNCHBENCH_LIBRARY
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+namespace {
+
+using LaunchKernel = CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                  CUstream, void**, void**);
+
+// Looked up in the driver that the process has loaded already, so that building needs no driver and no stub.
+LaunchKernel find_launch_kernel() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver ? reinterpret_cast<LaunchKernel>(dlsym(driver, "cuLaunchKernel")) : nullptr;
+}
+
+}  // namespace
+
+// Issues `count` launches of `function` <<<1,1>>> with the one argument `buffer`; returns the first CUresult
+// that is not CUDA_SUCCESS, or CUDA_ERROR_NOT_INITIALIZED where no driver is loaded.
+extern "C" int launchbench_issue_driver(CUfunction function, CUstream stream, CUdeviceptr buffer, unsigned count) {
+  static LaunchKernel launch = nullptr;
+  if (!launch && !(launch = find_launch_kernel())) return CUDA_ERROR_NOT_INITIALIZED;
+  void* arguments[] = {&buffer};
+  for (unsigned i = 0; i < count; ++i) {
+    CUresult result = launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The same through the runtime's <<<>>>; returns a cudaError_t.
+extern "C" int launchbench_issue_runtime_tiny(cudaStream_t stream, float* buffer, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) tiny<<<1, 1, 0, stream>>>(buffer);
+  return cudaGetLastError();
+}
+
+extern "C" int launchbench_issue_runtime_empty(cudaStream_t stream, float* buffer, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) empty<<<1, 1, 0, stream>>>(buffer);
+  return cudaGetLastError();
+}
+
+#else  // stand-alone program
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define CUDA_CHECK(call)                                                                          \
+  do {                                                                                            \
+    cudaError_t cuda_check_error = (call);                                                        \
+    if (cuda_check_error != cudaSuccess) {                                                        \
+      std::fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call,                     \
+                   cudaGetErrorString(cuda_check_error), cudaGetErrorName(cuda_check_error));     \
+      std::exit(1);                                                                               \
+    }                                                                                             \
+  } while (0)
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double microseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+// One timed interval, microseconds.
+struct Sample {
+  double gpu;    // between the events, on the device
+  double issue;  // host clock until the last launch call returned
+  double total;  // host clock until the stream was synchronized
+};
+
+enum class Kernel { kTiny, kEmpty };
+
+void issue_loop(Kernel kernel, cudaStream_t stream, float* buffer, unsigned count) {
+  if (kernel == Kernel::kTiny) {
+    for (unsigned i = 0; i < count; ++i) tiny<<<1, 1, 0, stream>>>(buffer);
+  } else {
+    for (unsigned i = 0; i < count; ++i) empty<<<1, 1, 0, stream>>>(buffer);
+  }
+  CUDA_CHECK(cudaGetLastError());
+}
+
+// Counts increments in float32, which is exact only up to 2^24: verified and set back to zero before that.
+class Counter {
+ public:
+  Counter(float* buffer, Kernel kernel, cudaStream_t stream) : buffer_(buffer), kernel_(kernel), stream_(stream) {
+    reset();
+  }
+
+  void expect(unsigned launches) {
+    if (pending_ + launches > kExact) verify();
+    pending_ += launches;
+    total_ += launches;
+  }
+
+  // Ends the program when the buffer does not hold exactly what was launched since the last check.
+  void verify() {
+    float seen = -1.0f;
+    CUDA_CHECK(cudaMemcpyAsync(&seen, buffer_, sizeof seen, cudaMemcpyDeviceToHost, stream_));
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+    const float expected = kernel_ == Kernel::kTiny ? static_cast<float>(pending_) : 0.0f;
+    if (seen != expected) {
+      std::fprintf(stderr, "wrong count: d[0] = %.1f, expected %.1f\n", seen, expected);
+      std::exit(1);
+    }
+    reset();
+  }
+
+  unsigned long long total() const { return total_; }
+
+ private:
+  static constexpr unsigned long long kExact = 1ull << 24;
+
+  void reset() {
+    CUDA_CHECK(cudaMemsetAsync(buffer_, 0, sizeof(float), stream_));
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+    pending_ = 0;
+  }
+
+  float* buffer_;
+  Kernel kernel_;
+  cudaStream_t stream_;
+  unsigned long long pending_ = 0;
+  unsigned long long total_ = 0;
+};
+
+// A stream, two events, and the graph of one (kernel, buffer, N).
+class Bench {
+ public:
+  Bench(Kernel kernel, float* buffer, unsigned n) : kernel_(kernel), buffer_(buffer), n_(n) {
+    // Non-blocking, as cuda-python makes its streams: no implicit order with the legacy default stream.
+    CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    CUDA_CHECK(cudaEventCreate(&start_));
+    CUDA_CHECK(cudaEventCreate(&stop_));
+    CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    issue_loop(kernel_, stream_, buffer_, n_);
+    CUDA_CHECK(cudaStreamEndCapture(stream_, &graph_));
+    CUDA_CHECK(cudaGraphInstantiate(&exec_, graph_, 0));
+    CUDA_CHECK(cudaGraphUpload(exec_, stream_));
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+  }
+
+  ~Bench() {
+    CUDA_CHECK(cudaGraphExecDestroy(exec_));
+    CUDA_CHECK(cudaGraphDestroy(graph_));
+    CUDA_CHECK(cudaEventDestroy(stop_));
+    CUDA_CHECK(cudaEventDestroy(start_));
+    CUDA_CHECK(cudaStreamDestroy(stream_));
+  }
+
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+
+  Sample loop() {
+    return timed([this] { issue_loop(kernel_, stream_, buffer_, n_); });
+  }
+
+  Sample replay() {
+    return timed([this] { CUDA_CHECK(cudaGraphLaunch(exec_, stream_)); });
+  }
+
+ private:
+  template <typename Work>
+  Sample timed(Work work) {
+    CUDA_CHECK(cudaEventRecord(start_, stream_));
+    const auto begin = Clock::now();
+    work();
+    const auto issued = Clock::now();
+    CUDA_CHECK(cudaEventRecord(stop_, stream_));
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+    const auto done = Clock::now();
+    float milliseconds = 0.0f;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_, stop_));
+    return {milliseconds * 1e3, microseconds(begin, issued), microseconds(begin, done)};
+  }
+
+  Kernel kernel_;
+  float* buffer_;
+  unsigned n_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+struct Options {
+  std::vector<unsigned> counts{8, 64, 512, 4096};
+  unsigned repetitions = 50;
+  unsigned warmup = 5;
+  Kernel kernel = Kernel::kTiny;
+  unsigned offsets = 1;
+  bool csv = false;
+};
+
+struct Series {
+  std::vector<Sample> loop, replay;
+};
+
+// Loop and replay alternate, so drift of clocks or host load hits both.
+Series measure(const Options& options, float* buffer, unsigned n) {
+  Bench bench(options.kernel, buffer, n);
+  Counter counter(buffer, options.kernel, bench.stream());
+  Series series;
+  for (unsigned i = 0; i < options.warmup + options.repetitions; ++i) {
+    counter.expect(2 * n);
+    const Sample loop = bench.loop(), replay = bench.replay();
+    if (i < options.warmup) continue;
+    series.loop.push_back(loop);
+    series.replay.push_back(replay);
+  }
+  counter.verify();
+  if (!options.csv) {
+    std::printf("N = %-5u correct: %llu increments counted\n", n, counter.total());
+  }
+  return series;
+}
+
+double median(const std::vector<Sample>& samples, double Sample::* field) {
+  std::vector<double> values;
+  for (const Sample& sample : samples) values.push_back(sample.*field);
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+void print_exercises(const Options& options, float* buffer) {
+  std::vector<Series> all;
+  for (unsigned n : options.counts) all.push_back(measure(options, buffer, n));
+  std::printf("\nExercises 1 to 3: medians of %u repetitions, GPU time by events\n", options.repetitions);
+  std::printf("%6s %12s %12s %9s %14s %12s\n", "N", "loop_us", "replay_us", "speedup", "us_per_launch", "us_per_node");
+  for (size_t i = 0; i < all.size(); ++i) {
+    const unsigned n = options.counts[i];
+    const double loop = median(all[i].loop, &Sample::gpu), replay = median(all[i].replay, &Sample::gpu);
+    std::printf("%6u %12.2f %12.2f %9.2f %14.3f %12.3f\n", n, loop, replay, loop / replay, loop / n, replay / n);
+  }
+  std::printf("\nExercise 5: the same loop by two clocks (us)\n");
+  std::printf("%6s %14s %16s %18s\n", "N", "gpu (events)", "cpu, no sync", "cpu, with sync");
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double gpu = median(all[i].loop, &Sample::gpu), issue = median(all[i].loop, &Sample::issue);
+    std::printf("%6u %14.2f %16.2f %18.2f   %s\n", options.counts[i], gpu, issue,
+                median(all[i].loop, &Sample::total),
+                issue < 0.9 * gpu ? "the host was done before the device" : "issuing took as long as the device");
+  }
+  std::printf("Without a synchronize the CPU clock reads the time of issuing; with it, issuing and execution.\n");
+}
+
+void print_csv(const Options& options, float* buffer, size_t offset_bytes) {
+  const char* kernel = options.kernel == Kernel::kTiny ? "tiny" : "empty";
+  for (unsigned n : options.counts) {
+    const Series series = measure(options, buffer, n);
+    for (size_t i = 0; i < series.loop.size(); ++i) {
+      for (const bool replay : {false, true}) {
+        const Sample& sample = replay ? series.replay[i] : series.loop[i];
+        std::printf("%u,%s,%zu,%s,%zu,%.4f,%.4f,%.4f\n", n, kernel, offset_bytes, replay ? "replay" : "loop", i,
+                    sample.gpu, sample.issue, sample.total);
+      }
+    }
+  }
+}
+
+constexpr unsigned kMaxCount = 1u << 20;
+constexpr size_t kBufferBytes = size_t(64) << 20;
+
+[[noreturn]] void usage(int status) {
+  std::fprintf(status ? stderr : stdout,
+               "usage: graphs [--n N[,N...]] [--repetitions R] [--warmup W] [--kernel tiny|empty]\n"
+               "              [--offsets K] [--csv]\n"
+               "Without options: exercises 1, 2, 3 and 5 for N = 8, 64, 512, 4096.\n"
+               "  --n            launches per loop and nodes per graph, 1 to %u\n"
+               "  --repetitions  timed repetitions of each (50)\n"
+               "  --warmup       untimed ones before (5)\n"
+               "  --offsets      repeat at K evenly spaced offsets of one 64 MiB buffer, 1 to 4096 (needs --csv)\n"
+               "  --csv          one row a repetition instead of tables\n",
+               kMaxCount);
+  std::exit(status);
+}
+
+unsigned parse_number(const std::string& text, unsigned maximum) {
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text.c_str(), &end, 10);
+  if (text.empty() || text[0] < '0' || text[0] > '9' || *end || value < 1 || value > maximum) {
+    std::fprintf(stderr, "graphs: got '%s'; expected a whole number from 1 to %u\n", text.c_str(), maximum);
+    usage(2);
+  }
+  return static_cast<unsigned>(value);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--help") usage(0);
+    if (name == "--csv") {
+      options.csv = true;
+      continue;
+    }
+    if (i + 1 == argc) usage(2);
+    const std::string value = argv[++i];
+    if (name == "--n") {
+      options.counts.clear();
+      for (size_t from = 0; from <= value.size();) {
+        const size_t comma = std::min(value.find(',', from), value.size());
+        options.counts.push_back(parse_number(value.substr(from, comma - from), kMaxCount));
+        from = comma + 1;
+      }
+    } else if (name == "--repetitions") {
+      options.repetitions = parse_number(value, 1000000);
+    } else if (name == "--warmup") {
+      options.warmup = parse_number(value, 1000000);
+    } else if (name == "--offsets") {
+      options.offsets = parse_number(value, 4096);
+    } else if (name == "--kernel" && (value == "tiny" || value == "empty")) {
+      options.kernel = value == "tiny" ? Kernel::kTiny : Kernel::kEmpty;
+    } else {
+      std::fprintf(stderr, "graphs: unknown option %s %s\n", name.c_str(), value.c_str());
+      usage(2);
+    }
+  }
+  if (options.offsets > 1 && !options.csv) usage(2);
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  const size_t bytes = options.offsets > 1 ? kBufferBytes : sizeof(float);
+  float* buffer = nullptr;
+  CUDA_CHECK(cudaMalloc(&buffer, bytes));
+  if (options.csv) {
+    std::printf("launch_count,kernel,offset_bytes,mode,repetition,gpu_us,issue_us,total_us\n");
+    for (unsigned i = 0; i < options.offsets; ++i) {
+      const size_t offset = bytes / options.offsets * i / 256 * 256;
+      print_csv(options, buffer + offset / sizeof(float), offset);
+    }
+  } else {
+    cudaDeviceProp properties;
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+    std::printf("%s, compute capability %d.%d\n", properties.name, properties.major, properties.minor);
+    print_exercises(options, buffer);
+  }
+  CUDA_CHECK(cudaFree(buffer));
+  return 0;
+}
+
+#endif  // LAUNCHBENCH_LIBRARY

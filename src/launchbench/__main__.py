@@ -1,0 +1,158 @@
+"""The command line. Each command is one step of the flow; the workflow calls the same ones."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import launchbench
+from launchbench.config import Config, host_slug, load, read
+from launchbench.errors import LaunchbenchError
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    if arguments.settings is None:
+        return read(arguments.config)
+    try:
+        return load(json.loads(arguments.settings), "--settings")
+    except ValueError as error:
+        raise LaunchbenchError(f"--settings: not JSON: {error}") from error
+
+
+def _probe(arguments: argparse.Namespace) -> None:
+    from launchbench.cards import visible_cards
+
+    config = _config(arguments)
+    print(json.dumps([{**card.to_dict(), "label": card.label(config)} for card in visible_cards()]))
+
+
+def _build(arguments: argparse.Namespace) -> None:
+    from launchbench.build import build
+    from launchbench.toolkit import fetch_wheels, find_toolkit
+
+    toolkit = find_toolkit(arguments.wheels) or fetch_wheels(arguments.wheels, arguments.nvcc_lock)
+    build(arguments.source, arguments.out, _config(arguments).architectures, toolkit)
+
+
+def _measure(arguments: argparse.Namespace) -> None:
+    import platform
+
+    from launchbench import job
+
+    config = _config(arguments)
+    if not 1 <= arguments.launch_count:
+        raise LaunchbenchError(
+            f"--launch-count: got {arguments.launch_count}; expected a whole number from 1"
+        )
+    request = job.Job(
+        label=arguments.label,
+        card=None if arguments.card == "any" else arguments.card,
+        launch_count=arguments.launch_count,
+        site=config.site or host_slug(platform.node()),
+        binaries=arguments.binaries,
+    )
+    record = job.run(request, config)
+    print(record, flush=True)
+    if arguments.receipt:
+        job.write_receipt(arguments.receipt, record, Path(config.results_dir))
+
+
+def _aggregate(arguments: argparse.Namespace) -> None:
+    from launchbench.aggregate import aggregate, write_tables
+
+    config = _config(arguments)
+    tables = aggregate(Path(config.results_dir), list(config.gpus), config.launch_counts)
+    write_tables(tables, arguments.out)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from launchbench.report import render
+
+    config = _config(arguments)
+    page = render(
+        arguments.tables,
+        Path(config.results_dir),
+        Path(config.reports_dir),
+        list(config.gpus),
+        config.launch_counts,
+    )
+    print(f"report: {page}", file=sys.stderr)
+
+
+def _schemas(arguments: argparse.Namespace) -> None:
+    from launchbench.schemas import write_schemas
+
+    write_schemas(arguments.out)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="launchbench", description="What launching a kernel costs on this card."
+    )
+    parser.add_argument("--version", action="version", version=launchbench.__version__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, action: object, summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(action=action)
+        source = sub.add_mutually_exclusive_group()
+        source.add_argument("--config", type=Path, default=Path("config.yaml"), help="configuration file")
+        source.add_argument("--settings", help="the whole configuration as JSON, instead of a file")
+        return sub
+
+    command("probe", _probe, "print the GPUs that CUDA shows here, as JSON")
+
+    sub = command("build", _build, "compile graphs.cu: program, fatbin and native loops")
+    sub.add_argument("--source", type=Path, default=Path("src/graphs.cu"))
+    sub.add_argument("--out", type=Path, default=Path("build/cuda"), help="folder for the products")
+    sub.add_argument("--wheels", type=Path, default=Path("build/nvcc"), help="where a fetched nvcc is kept")
+    sub.add_argument(
+        "--nvcc-lock", type=Path, default=Path("requirements-nvcc.lock"), help="pins of that nvcc"
+    )
+
+    sub = command("measure", _measure, "measure one GPU at one N and file the result")
+    sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
+    sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
+    sub.add_argument("--launch-count", required=True, type=int, help="N")
+    sub.add_argument(
+        "--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build"
+    )
+    sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
+
+    sub = command("aggregate", _aggregate, "join all results into tables")
+    sub.add_argument("--out", type=Path, default=Path("build/tables"))
+
+    sub = command("report", _report, "render the tables into the report")
+    sub.add_argument("--tables", type=Path, default=Path("build/tables"))
+
+    sub = command("schemas", _schemas, "write the JSON schemas of configuration, record and tables")
+    sub.add_argument("--out", type=Path, default=Path("workflow/schemas"))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        0 when it worked, 1 when the user has to do something (said in lines on standard error), 3 for a bug.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.action(arguments)
+    except LaunchbenchError as error:
+        for line in str(error).splitlines():
+            print(f"launchbench: {line}", file=sys.stderr)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        print("launchbench: this is a bug; the traceback above belongs in a report of it", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The CUDA driver API where a call must be exact, with errors that name the call.
+
+Everything that ``cuda.core`` does well is left to it; this is for memory that must come from
+``cuMemAlloc`` and not from a pool, for device identity, and for readable errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from launchbench.errors import LaunchbenchError
+
+_NEWER_TOOLKIT = {
+    209: "the binary has no code for this card",
+    218: "the driver cannot compile the binary's PTX",
+    222: "the binary's PTX is newer than the driver",
+    803: "the installed user-mode driver does not match the kernel-mode driver",
+    804: "this card is not supported by the forward-compatibility driver",
+}
+"""CUresult codes (cuda.h) with which loading a module says that driver, card and toolkit do not fit."""
+
+
+class DriverError(LaunchbenchError):
+    """A driver call that failed; ``code`` is its CUresult."""
+
+    def __init__(self, call: str, code: int, name: str) -> None:
+        self.call = call
+        self.code = code
+        hint = f"; {_NEWER_TOOLKIT[code]}" if code in _NEWER_TOOLKIT else ""
+        if code == 100:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            hint = (
+                f"; no visible GPU (CUDA_VISIBLE_DEVICES={'not set' if visible is None else repr(visible)})"
+            )
+        super().__init__(f"{call} failed: {name} ({code}){hint}")
+
+
+class NoDriverError(LaunchbenchError):
+    """There is no CUDA driver on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
+            "`make report-cached` renders the report from the results that are here"
+        )
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Call ``cuda.bindings.driver.<name>`` and return its result without the status.
+
+    Returns:
+        None, the one value, or a tuple of values.
+
+    Raises:
+        NoDriverError: libcuda.so.1 is not there.
+        DriverError: the call's status is not CUDA_SUCCESS.
+    """
+    from cuda.bindings import driver
+    from cuda.pathfinder import DynamicLibNotFoundError
+
+    try:
+        status, *values = getattr(driver, name)(*arguments)
+    except DynamicLibNotFoundError:
+        raise NoDriverError from None
+    except RuntimeError as error:
+        # A driver older than the bindings lacks the symbol.
+        raise LaunchbenchError(f"{name} failed: {' '.join(str(error).split())}") from error
+    if int(status) != 0:
+        raise DriverError(name, int(status), getattr(status, "name", "unknown CUresult"))
+    return None if not values else values[0] if len(values) == 1 else tuple(values)
+
+
+def check(name: str, code: int) -> None:
+    """Raise :class:`DriverError` for a status that a native loop has returned.
+
+    Raises:
+        DriverError: ``code`` is not 0.
+    """
+    if code == 0:
+        return
+    from cuda.bindings import driver
+
+    try:
+        text = driver.CUresult(code).name
+    except ValueError:
+        text = "unknown CUresult"
+    raise DriverError(name, code, text)
+
+
+@contextlib.contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Turn an error of ``cuda.core`` inside the block into one line that names the driver call.
+
+    Raises:
+        LaunchbenchError: ``cuda.core`` raised a CUDA error.
+        NoDriverError: libcuda.so.1 is not there.
+    """
+    from cuda.core._utils.cuda_utils import CUDAError
+    from cuda.pathfinder import DynamicLibNotFoundError
+
+    try:
+        yield
+    except DynamicLibNotFoundError:
+        raise NoDriverError from None
+    except (CUDAError, RuntimeError) as error:
+        text = " ".join(str(error).split())
+        raise LaunchbenchError(f"{name} failed: {text}") from error
+
+
+def driver_version() -> str:
+    """Newest CUDA version that the installed driver runs, such as ``13.0``.
+
+    Raises:
+        NoDriverError: libcuda.so.1 is not there.
+        DriverError: the call failed.
+    """
+    number = int(call("cuDriverGetVersion"))
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+class DeviceMemory:
+    """A plain allocation in the current context, released on exit from the ``with`` block."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.address = int(call("cuMemAlloc", size_bytes))
+
+    def __enter__(self) -> DeviceMemory:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            call("cuMemFree", self.address)
+            return
+        # The error that ended the block says more than the failure to free after it.
+        with contextlib.suppress(LaunchbenchError):
+            call("cuMemFree", self.address)
+
+
+def zero_float(address: int, stream: int) -> None:
+    """Set one float at a device address to 0.0 and wait for it."""
+    call("cuMemsetD32Async", address, 0, 1, stream)
+    call("cuStreamSynchronize", stream)
+
+
+def read_float(address: int, stream: int) -> float:
+    """The float32 at a device address, after everything on the stream."""
+    import numpy as np
+
+    value = np.full(1, np.nan, dtype=np.float32)
+    call("cuStreamSynchronize", stream)
+    call("cuMemcpyDtoH", value.ctypes.data, address, value.nbytes)
+    return float(value[0])

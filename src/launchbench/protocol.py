@@ -1,0 +1,51 @@
+"""What exactly is timed: the parameters of a measurement and their identity.
+
+This module measures nothing. Two rows may be averaged or compared only if their protocol hashes are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PROTOCOL_VERSION = 1
+"""Raised whenever the meaning of a timed interval changes; old results then no longer mix with new ones."""
+
+LaunchPath = Literal["native-driver", "native-runtime", "cuda-python"]
+Kernel = Literal["tiny", "empty"]
+Mode = Literal["loop", "replay"]
+
+LAUNCH_PATHS: tuple[str, ...] = get_args(LaunchPath)
+KERNELS: tuple[str, ...] = get_args(Kernel)
+MODES: tuple[str, ...] = get_args(Mode)
+
+MAX_LAUNCH_COUNT = 1_048_576
+FLOAT32_EXACT_COUNT = 16_777_216
+"""2**24: the largest count that adding 1.0f reaches in IEEE 754 binary32 (24-bit significand)."""
+
+QUEUE_DEPTH = 1024
+"""Pending launches after which issuing blocks on the device; about this on every card asked so far."""
+
+
+class Protocol(BaseModel):
+    """The parameters that every block of one job shares."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int = Field(PROTOCOL_VERSION, description="meaning of the timed intervals")
+    repetitions: int = Field(ge=1, description="timed repetitions of loop and of replay, alternating")
+    warmup_rounds: int = Field(ge=1, description="untimed rounds, one loop and one replay each, before them")
+    warmup_ms: int = Field(ge=0, description="the untimed rounds go on for at least this long")
+
+    def block_hash(self, launch_path: str, kernel: str) -> str:
+        """Identity of one block: 12 hex digits over these parameters, the launch path and the kernel.
+
+        It does not depend on which other paths or kernels the same job measured, so adding one to the
+        configuration leaves the rows of the others comparable.
+        """
+        identity = {**self.model_dump(), "launch_path": launch_path, "kernel": kernel}
+        text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]

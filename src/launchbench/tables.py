@@ -1,0 +1,143 @@
+"""Validation of tables against ``columns``, by pandera, and the table schema that is committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import IO, Any
+
+import pandas as pd
+import pandera.pandas as pa
+from pandera.errors import SchemaError
+
+from launchbench import columns
+from launchbench.columns import Column
+from launchbench.errors import LaunchbenchError
+
+_DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
+
+
+def _checks(column: Column) -> list[pa.Check]:
+    checks = []
+    if column.minimum is not None:
+        checks.append(pa.Check.ge(column.minimum))
+    if column.maximum is not None:
+        checks.append(pa.Check.le(column.maximum))
+    if column.choices:
+        checks.append(pa.Check.isin(column.choices))
+    return checks
+
+
+def _dtype(column: Column) -> str:
+    return "Int64" if column.kind == "int" and column.nullable else _DTYPES[column.kind]
+
+
+def schema(table: Sequence[Column]) -> pa.DataFrameSchema:
+    """The pandera schema of a table: exactly these columns, in this order, types coerced."""
+    return pa.DataFrameSchema(
+        {
+            column.name: pa.Column(
+                _dtype(column), _checks(column), nullable=column.nullable, description=column.meaning
+            )
+            for column in table
+        },
+        strict=True,
+        ordered=True,
+        coerce=True,
+    )
+
+
+def validate(frame: pd.DataFrame, table: Sequence[Column], source: str) -> pd.DataFrame:
+    """The frame with the table's types.
+
+    Raises:
+        LaunchbenchError: one line naming source, column, row and value.
+    """
+    try:
+        return schema(table).validate(frame)
+    except SchemaError as error:
+        raise LaunchbenchError(f"{source}: {_explain(error, table)}") from error
+
+
+def _explain(error: SchemaError, table: Sequence[Column]) -> str:
+    name = getattr(error.schema, "name", None)
+    column = next((column for column in table if column.name == name), None)
+    cases = error.failure_cases
+    if column is None or not isinstance(cases, pd.DataFrame) or cases.empty:
+        return " ".join(str(error).split())[:300]
+    value, row = cases["failure_case"].iloc[0], cases["index"].iloc[0]
+    place = "" if pd.isna(row) else f", row {int(row) + 1}"
+    return f"{column.name}{place}: got {str(value)[:60]!r}; expected {_expected(column)}"
+
+
+def _expected(column: Column) -> str:
+    if column.choices:
+        return f"one of {', '.join(column.choices)}"
+    words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "True or False"}[
+        column.kind
+    ]
+    if column.minimum is not None:
+        words += f" from {column.minimum:g}"
+    if column.maximum is not None:
+        words += f" to {column.maximum:.0f}"
+    return words + (" or nothing" if column.nullable else "")
+
+
+def parse_csv(stream: IO[bytes], table: Sequence[Column], source: str) -> pd.DataFrame:
+    """Read a CSV of this table; text such as ``NA`` in a text column stays text.
+
+    Raises:
+        LaunchbenchError: not CSV, or not the table's columns and values.
+    """
+    try:
+        text = pd.read_csv(stream, dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
+    except (ValueError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise LaunchbenchError(f"{source}: not a CSV table: {' '.join(str(error).split())}") from error
+    expected = [column.name for column in table]
+    if list(text.columns) != expected:
+        raise LaunchbenchError(
+            f"{source}: columns are {', '.join(map(str, text.columns))}; expected {', '.join(expected)}"
+        )
+    return validate(pd.DataFrame({c.name: _convert(text[c.name], c, source) for c in table}), table, source)
+
+
+def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[Any]:
+    if column.kind == "str":
+        return series
+    if column.kind == "bool":
+        values = series.map({"True": True, "False": False, "true": True, "false": False})
+    else:
+        pattern = r"[+-]?[0-9]{1,18}" if column.kind == "int" else r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|inf)"
+        values = pd.to_numeric(series.where(series.str.fullmatch(pattern)), errors="coerce")
+    bad = values.isna() & ~series.isin(["", "nan"] if column.nullable else [])
+    if bad.any():
+        row = int(bad.to_numpy().argmax())
+        raise LaunchbenchError(
+            f"{source}: {column.name}, row {row + 1}: got {str(series.iloc[row])[:60]!r}; expected {_expected(column)}"
+        )
+    return values.astype("Int64") if column.kind == "int" and column.nullable else values
+
+
+def write_csv(frame: pd.DataFrame, table: Sequence[Column], source: str) -> bytes:
+    """The validated frame as CSV bytes with ``\\n`` line ends and shortest exact floats."""
+    names = [column.name for column in table]
+    return validate(frame[names], table, source).to_csv(index=False, lineterminator="\n").encode()
+
+
+def tables_schema() -> str:
+    """All tables with units, as JSON; committed under ``workflow/schemas``."""
+    tables = {
+        name.lower(): [
+            {
+                "name": column.name,
+                "type": column.kind,
+                "unit": column.unit,
+                "nullable": column.nullable,
+                "meaning": column.meaning,
+            }
+            | ({"choices": list(column.choices)} if column.choices else {})
+            for column in getattr(columns, name)
+        ]
+        for name in ("RAW", "TIDY", "SUMMARY", "FITS", "GAPS")
+    }
+    return json.dumps(tables, indent=2) + "\n"

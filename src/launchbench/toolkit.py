@@ -1,0 +1,223 @@
+"""Where nvcc comes from: the machine, the Python environment, or wheels that are fetched for the purpose.
+
+It is imported while the Snakefile is parsed: nothing but the standard library is imported at the top, and it
+compiles nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from launchbench.errors import LaunchbenchError
+
+Source = Literal["PATH", "CUDA_HOME", "environment", "wheels"]
+
+_VERSION_SECONDS = 60
+"""How long `nvcc --version` may take; generous, because a cold network file system may hold the toolkit."""
+
+_FOREIGN_PIP_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_CONSTRAINT")
+"""Settings of pip that would send the wheels somewhere else or install nothing."""
+
+_PARTS_OF_WHEELS = (
+    "nvvm/bin/cicc",
+    "include/cuda_runtime.h",
+    "include/crt/host_config.h",
+    "lib/libcudart_static.a",
+)
+"""One file of each wheel that nvcc cannot do without; other packages may have brought nvcc alone."""
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """One nvcc that answers, and what has to be added to its command line."""
+
+    nvcc: Path
+    version: str
+    """Full version, such as "13.0.88"."""
+    source: Source
+    include_dirs: tuple[Path, ...] = ()
+    library_dirs: tuple[Path, ...] = ()
+
+
+def find_toolkit(wheels_dir: Path) -> Toolkit | None:
+    """Looks for nvcc on PATH, in CUDA_HOME, CUDA_PATH, this Python environment and ``wheels_dir``.
+
+    The first that answers `nvcc --version` is taken. One that was pointed to but does not work is passed over
+    with a line on stderr.
+    """
+    toolkit, passed_over = _look(wheels_dir)
+    for line in passed_over:
+        print(f"launchbench: {line}", file=sys.stderr)
+    return toolkit
+
+
+def toolkit_identity(wheels_dir: Path, lock: Path) -> str:
+    """What the binaries depend on, such as "nvcc 13.0.88".
+
+    Where no nvcc is found it is the one that ``lock`` pins, which is the one that will be fetched: the string
+    is the same before and after.
+
+    Raises:
+        LaunchbenchError: there is no nvcc, and none is pinned either.
+    """
+    toolkit, _ = _look(wheels_dir)
+    return f"nvcc {toolkit.version if toolkit else pinned_version(lock)}"
+
+
+def pinned_version(lock: Path) -> str:
+    """The version of nvcc that a lock file pins.
+
+    Raises:
+        LaunchbenchError: the file cannot be read or has no such line.
+    """
+    try:
+        text = lock.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LaunchbenchError(f"{lock}: cannot be read ({error.strerror}); it pins nvcc") from error
+    match = re.search(r"^nvidia-cuda-nvcc==([0-9.]+)", text, re.MULTILINE)
+    if not match:
+        raise LaunchbenchError(f"{lock}: no line nvidia-cuda-nvcc==VERSION; make lock writes the file anew")
+    return match[1]
+
+
+def fetch_wheels(wheels_dir: Path, lock: Path) -> Toolkit:
+    """Installs the nvcc wheels of ``lock`` into ``wheels_dir``, which appears only when it is complete.
+
+    pip's own lines go to stderr.
+
+    Raises:
+        LaunchbenchError: pip failed, or the nvcc that it brought does not run.
+    """
+    version = pinned_version(lock)
+    print(f"launchbench: no nvcc on this machine, fetching nvcc {version} as wheels", file=sys.stderr)
+    wheels_dir.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".tmp-{wheels_dir.name}-", dir=wheels_dir.parent))
+    try:
+        _pip_install(lock, temporary)
+        _wheels_in(temporary)
+        temporary.chmod(0o755)
+        if wheels_dir.exists():
+            shutil.rmtree(wheels_dir)
+        temporary.rename(wheels_dir)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return _wheels_in(wheels_dir)
+
+
+def _pip_install(lock: Path, target: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_PIP_SETTINGS}
+    # "0" also overrules what a configuration file of pip says.
+    environment |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    command += ["--progress-bar", "off", "--require-hashes", "--no-deps"]
+    command += ["--target", str(target), "-r", str(lock)]
+    sys.stderr.flush()
+    # What pip prints while it downloads goes to our standard error, as it comes.
+    done = subprocess.run(
+        command, env=environment, stdout=2, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    sys.stderr.write(done.stderr)
+    if done.returncode != 0:
+        raise LaunchbenchError(
+            "nvcc is needed to build the kernels: none on PATH, in CUDA_HOME or CUDA_PATH, or in this Python "
+            f"environment, and its wheels could not be fetched ({_last_error(done.stderr)}); "
+            "install a CUDA 13 toolkit, or run once with a network"
+        )
+
+
+def _last_error(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return (errors or lines or ["pip said nothing"])[-1].rstrip(".")
+
+
+def _wheels_in(directory: Path) -> Toolkit:
+    for nvcc in _nvcc_of_wheels(directory):
+        answer = _examine(nvcc, "wheels")
+        if isinstance(answer, Toolkit):
+            return answer
+        raise LaunchbenchError(f"the nvcc that was fetched does not work: {answer}")
+    raise LaunchbenchError(f"the wheels that were fetched into {directory} hold no nvcc")
+
+
+def _nvcc_of_wheels(directory: Path) -> list[Path]:
+    return sorted(directory.glob("nvidia/*/bin/nvcc"))
+
+
+def _look(wheels_dir: Path) -> tuple[Toolkit | None, list[str]]:
+    """The first nvcc that answers, and one line for each that does not."""
+    passed_over: list[str] = []
+    for source, origin, nvcc in _candidates(wheels_dir):
+        answer = _examine(nvcc, source)
+        if isinstance(answer, Toolkit):
+            return answer, passed_over
+        passed_over.append(f"{origin}: {answer}; looking further")
+    return None, passed_over
+
+
+def _candidates(wheels_dir: Path) -> Iterator[tuple[Source, str, Path]]:
+    """Where an nvcc may be, in the order of preference: kind, name for messages, path."""
+    if on_path := shutil.which("nvcc"):
+        yield "PATH", "PATH", Path(on_path)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(variable):
+            yield "CUDA_HOME", f"{variable}={home}", Path(home) / "bin" / "nvcc"
+    if in_environment := _nvcc_of_environment():
+        yield "environment", "Python environment", in_environment
+    for nvcc in _nvcc_of_wheels(wheels_dir):
+        yield "wheels", "fetched wheels", nvcc
+
+
+def _nvcc_of_environment() -> Path | None:
+    # Not at the top: only a machine without nvcc pays for this import, and macOS has no such package.
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        return None
+    found = find_nvidia_binary_utility("nvcc")
+    return Path(found) if found else None
+
+
+def _examine(nvcc: Path, source: Source) -> Toolkit | str:
+    """The toolkit of an nvcc, or the reason that it cannot be used."""
+    if not nvcc.is_file():
+        return f"no {nvcc}"
+    try:
+        done = subprocess.run(
+            [str(nvcc), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_SECONDS,
+        )
+    except OSError as error:
+        return f"{nvcc} cannot be started ({error.strerror})"
+    except subprocess.TimeoutExpired:
+        return f"{nvcc} --version did not answer within {_VERSION_SECONDS} s"
+    if done.returncode != 0:
+        return f"{nvcc} --version ended with exit status {done.returncode}"
+    match = re.search(r"\bV(\d+\.\d+\.\d+)\b", done.stdout)
+    if not match:
+        return f"{nvcc} --version printed no version"
+    return _with_folders(nvcc, match[1], source)
+
+
+def _with_folders(nvcc: Path, version: str, source: Source) -> Toolkit | str:
+    """Adds the folders that an nvcc of wheels does not search: it looks in lib64, the wheels have lib."""
+    root = nvcc.parent.parent
+    if root.parent.name != "nvidia":
+        return Toolkit(nvcc, version, source)
+    for part in _PARTS_OF_WHEELS:
+        if not (root / part).is_file():
+            return f"{nvcc} has no {part} beside it"
+    return Toolkit(nvcc, version, source, include_dirs=(root / "include",), library_dirs=(root / "lib",))

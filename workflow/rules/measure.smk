@@ -1,0 +1,27 @@
+"""One job per card and N: binaries -> a CSV and a record under results/, which no rule owns, and a receipt."""
+
+
+rule measure:
+    input:
+        fatbin=f"{BUILD}/cuda/graphs.fatbin",
+        library=f"{BUILD}/cuda/liblaunchloops.so",
+        manifest=f"{BUILD}/cuda/build.json",
+        code=sources(*MEASURING_MODULES),
+    output:
+        receipt=f"{BUILD}/cells/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.json",
+    params:
+        protocol=PLAN.protocol(),
+        binaries=subpath(input.fatbin, parent=True),
+    log:
+        f"{BUILD}/logs/measure/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.log",
+    conda:
+        "../envs/launchbench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+    message:
+        "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}"
+    shell:
+        "python -m launchbench measure --settings {SETTINGS:q} --label={wildcards.label:q}"
+        " --card={wildcards.card:q} --launch-count={wildcards.launch_count:q} --binaries {params.binaries:q}"
+        " --receipt {output.receipt:q} 2>&1 | tee {log:q}"
