@@ -1,8 +1,16 @@
 """launchbench: build graphs.cu, measure every GPU at every N, aggregate, report."""
 
+from pathlib import Path
+
 from snakemake.utils import min_version
 
+try:
+    from launchbench.workflow import or_exit, read_yaml
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"launchbench: {missing} in this environment; `make report` makes one that has it") from None
+
 min_version("9.0")
+or_exit(read_yaml, Path("config.yaml"))  # stricter than Snakemake, so before it reads the file
 
 
 configfile: "config.yaml"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -34,6 +35,8 @@ PARTS = [("tiny", COUNTS, 1, 50, 5), ("empty", COUNTS, 1, 50, 5), ("tiny", OFFSE
 
 def launchbench_rows(binaries: Path) -> pd.DataFrame:
     """All parts in this process, by launchbench; columns as the program's CSV."""
+    import gc
+
     from cuda.core import Device, ObjectCode
 
     from launchbench.driver import DeviceMemory
@@ -47,6 +50,7 @@ def launchbench_rows(binaries: Path) -> pd.DataFrame:
     code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes())
     loops = NativeLoops(binaries / "liblaunchloops.so")
     frames = []
+    gc.freeze()  # what is imported by now need not be searched again at each of hundreds of blocks
     for kernel, counts, offsets, repetitions, warmup in PARTS:
         protocol = Protocol(repetitions=repetitions, warmup_rounds=warmup, warmup_ms=0)
         with DeviceMemory(BUFFER_BYTES if offsets > 1 else 4) as buffer:
@@ -54,9 +58,7 @@ def launchbench_rows(binaries: Path) -> pd.DataFrame:
                 offset = BUFFER_BYTES // offsets * index
                 for count in counts:
                     address = buffer.address + offset
-                    loop = make_loop(
-                        "native-runtime", kernel, code.get_kernel(kernel), loops, stream, address, count
-                    )
+                    loop = make_loop("native-runtime", kernel, code.get_kernel(kernel), loops, stream, address, count)
                     timing = time_block(device, stream, loop, int(kernel == "tiny"), count, address, protocol)
                     if timing.observed_count != timing.expected_count:
                         sys.exit(f"wrong count: {timing}")
@@ -71,9 +73,7 @@ def program_rows(binaries: Path) -> pd.DataFrame:
     for kernel, counts, offsets, repetitions, warmup in PARTS:
         command = [binaries / "graphs", "--csv", "--kernel", kernel, "--n", ",".join(map(str, counts))]
         command += ["--offsets", offsets, "--repetitions", repetitions, "--warmup", warmup]
-        text = subprocess.run(
-            [str(word) for word in command], check=True, capture_output=True, text=True
-        ).stdout
+        text = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
         frames.append(pd.read_csv(io.StringIO(text)).assign(part=f"{kernel}/{offsets}"))
     return pd.concat(frames)
 
@@ -89,9 +89,7 @@ def summarise(rows: pd.DataFrame) -> dict[str, float]:
             word = "launch, empty loop" if mode == "loop" else "node, empty graph"
             figures[f"us per {word}, N={count}"] = values.iloc[0] / count
         elif mode == "replay" and part == f"tiny/{OFFSETS}":
-            figures[f"us per node, tiny graph, minimum over {OFFSETS} offsets, N={count}"] = (
-                values.min() / count
-            )
+            figures[f"us per node, tiny graph, minimum over {OFFSETS} offsets, N={count}"] = values.min() / count
     return figures
 
 
@@ -116,11 +114,14 @@ def main() -> None:
     parser.add_argument("--binaries", type=Path, default=Path("build/cuda"))
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--out", type=Path, help="raw figures of every process, as JSON")
+    parser.add_argument("--cpus", help="run both sides on these logical CPUs, such as 2,3")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         json.dump(summarise(launchbench_rows(arguments.binaries)), sys.stdout)
         return
+    if arguments.cpus:
+        os.sched_setaffinity(0, {int(cpu) for cpu in arguments.cpus.split(",")})
     pairs = []
     for number in range(arguments.pairs):
         begun = time.monotonic()

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 import launchbench
-from launchbench.config import Config, host_slug, load, read
+from launchbench.config import SETTINGS_VARIABLE, Config, load, read
 from launchbench.errors import LaunchbenchError
+from launchbench.names import host_slug
 
 
 def _config(arguments: argparse.Namespace) -> Config:
-    if arguments.settings is None:
-        return read(arguments.config)
+    settings = os.environ.get(SETTINGS_VARIABLE)
+    if arguments.config is not None or settings is None:
+        return read(arguments.config or Path("config.yaml"))
     try:
-        return load(json.loads(arguments.settings), "--settings")
+        return load(json.loads(settings), SETTINGS_VARIABLE)
     except ValueError as error:
-        raise LaunchbenchError(f"--settings: not JSON: {error}") from error
+        raise LaunchbenchError(f"{SETTINGS_VARIABLE}: not JSON: {error}") from error
 
 
 def _probe(arguments: argparse.Namespace) -> None:
@@ -44,10 +47,8 @@ def _measure(arguments: argparse.Namespace) -> None:
     from launchbench import job
 
     config = _config(arguments)
-    if not 1 <= arguments.launch_count:
-        raise LaunchbenchError(
-            f"--launch-count: got {arguments.launch_count}; expected a whole number from 1"
-        )
+    if not arguments.launch_count >= 1:
+        raise LaunchbenchError(f"--launch-count: got {arguments.launch_count}; expected a whole number from 1")
     request = job.Job(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
@@ -84,24 +85,20 @@ def _report(arguments: argparse.Namespace) -> None:
 
 
 def _schemas(arguments: argparse.Namespace) -> None:
-    from launchbench.schemas import write_schemas
+    from launchbench.schemas import write_generated
 
-    write_schemas(arguments.out)
+    write_generated(arguments.project)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="launchbench", description="What launching a kernel costs on this card."
-    )
+    parser = argparse.ArgumentParser(prog="launchbench", description="What launching a kernel costs on this card.")
     parser.add_argument("--version", action="version", version=launchbench.__version__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(name: str, action: object, summary: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary)
         sub.set_defaults(action=action)
-        source = sub.add_mutually_exclusive_group()
-        source.add_argument("--config", type=Path, default=Path("config.yaml"), help="configuration file")
-        source.add_argument("--settings", help="the whole configuration as JSON, instead of a file")
+        sub.add_argument("--config", type=Path, help="configuration file (default: config.yaml)")
         return sub
 
     command("probe", _probe, "print the GPUs that CUDA shows here, as JSON")
@@ -110,17 +107,13 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--source", type=Path, default=Path("src/graphs.cu"))
     sub.add_argument("--out", type=Path, default=Path("build/cuda"), help="folder for the products")
     sub.add_argument("--wheels", type=Path, default=Path("build/nvcc"), help="where a fetched nvcc is kept")
-    sub.add_argument(
-        "--nvcc-lock", type=Path, default=Path("requirements-nvcc.lock"), help="pins of that nvcc"
-    )
+    sub.add_argument("--nvcc-lock", type=Path, default=Path("requirements-nvcc.lock"), help="pins of that nvcc")
 
     sub = command("measure", _measure, "measure one GPU at one N and file the result")
     sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--launch-count", required=True, type=int, help="N")
-    sub.add_argument(
-        "--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build"
-    )
+    sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 
     sub = command("aggregate", _aggregate, "join all results into tables")
@@ -129,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("report", _report, "render the tables into the report")
     sub.add_argument("--tables", type=Path, default=Path("build/tables"))
 
-    sub = command("schemas", _schemas, "write the JSON schemas of configuration, record and tables")
-    sub.add_argument("--out", type=Path, default=Path("workflow/schemas"))
+    sub = command("schemas", _schemas, "write the generated schemas and docs/columns.md")
+    sub.add_argument("--project", type=Path, default=Path("."), help="root of the project")
     return parser
 
 

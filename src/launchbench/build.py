@@ -170,8 +170,7 @@ def _manifest(
         "architectures": list(architectures),
         "source": {"name": source.name, "sha256": _sha256(source)},
         "products": {
-            name: {"flags": list(own_flags), "sha256": _sha256(folder / name)}
-            for name, own_flags in PRODUCTS.items()
+            name: {"flags": list(own_flags), "sha256": _sha256(folder / name)} for name, own_flags in PRODUCTS.items()
         },
     }
 

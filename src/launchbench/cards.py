@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from launchbench.config import Config, slug
+from launchbench.config import Config
 from launchbench.driver import call
 from launchbench.errors import LaunchbenchError
+from launchbench.names import slug
 from launchbench.record import card_id
 
 
@@ -38,13 +39,16 @@ class Card:
     def label(self, config: Config) -> str:
         """Label of ``config.gpus`` that identifies this card, else one made from its name.
 
-        A MIG slice is never filed under its parent's label.
+        A card that no entry identifies never gets the label of an entry, even where their names agree.
 
         Raises:
             LaunchbenchError: several labels match.
         """
-        known = None if self.is_mig else config.label_for(self.name, self.compute_capability)
-        return known or slug(self.name)
+        known = config.label_for(self.name, self.compute_capability)
+        if known is not None:
+            return known
+        made = slug(self.name)
+        return made if made not in config.gpus else "{}-sm{}{}".format(made, *self.compute_capability)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for ``launchbench probe``."""

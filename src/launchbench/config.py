@@ -10,51 +10,29 @@ import difflib
 import json
 import os
 import re
-import reprlib
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped, refusal, shown
+from launchbench.names import MISSING_VALUE_WORDS
 from launchbench.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT, Kernel, LaunchPath
+from launchbench.yaml_file import read_yaml
 
 Cards = Literal["visible", "listed", "none"]
 Problem = tuple[tuple[Any, ...], str, str]
 """Key path from where it was found, what was got, what was expected."""
 
-MAX_FILE_BYTES = 65_536
 MAX_PROBLEMS = 50
-MISSING_VALUE_WORDS = frozenset({"na", "nan", "none", "null"})
-"""Not used as names: table readers take them for an empty cell, and ``--config site=null`` is a string."""
-
-
-class _Shortened(reprlib.Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxstring, self.maxother = 3, 60, 60
-
-    # What Snakemake makes of a JSON file; the general fallback would write it out in full first.
-    repr_OrderedDict = reprlib.Repr.repr_dict
-
-    def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to write out whole numbers of several thousand digits.
-        return repr(x) if x.bit_length() <= 128 else f"a whole number of {x.bit_length()} bits"
-
-
-def _escaped(text: str) -> str:
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _shown(value: object) -> str:
-    text = _escaped(_Shortened().repr(value))
-    return text if len(text) <= 60 else f"{text[:57]}..."
+SETTINGS_VARIABLE = "LAUNCHBENCH_SETTINGS"
+"""Environment variable that hands a whole configuration, as JSON, to a command."""
 
 
 def _error(problems: list[Problem]) -> PydanticCustomError:
@@ -82,7 +60,7 @@ class Rule:
         except PydanticCustomError:
             raise
         except ValueError as hint:
-            raise _error([((), f"got {_shown(value)}", f"{self.expected}{hint}")]) from None
+            raise _error([((), f"got {shown(value)}", f"{self.expected}{hint}")]) from None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.check, self.schema)
@@ -140,10 +118,10 @@ def several(entry: Rule, entries: str, example: str) -> Rule:
             try:
                 kept.append(entry.parse(value))
             except ValueError as hint:
-                problems.append(((index,), f"got {_shown(value)}", f"{entry.expected}{hint}"))
+                problems.append(((index,), f"got {shown(value)}", f"{entry.expected}{hint}"))
                 continue
             if kept[-1] in seen:
-                clause = f"got {_shown(value)}, which is a duplicate"
+                clause = f"got {shown(value)}, which is a duplicate"
                 problems.append(((index,), clause, f"distinct {entries}"))
             seen.add(kept[-1])
         if problems:
@@ -190,9 +168,7 @@ _FOLDER = Rule(
     _parse_folder,
     _SHORT_STRING,
 )
-_COUNTS = several(
-    whole(1, MAX_LAUNCH_COUNT), f"whole numbers from 1 to {MAX_LAUNCH_COUNT}", "[8, 64, 512, 4096]"
-)
+_COUNTS = several(whole(1, MAX_LAUNCH_COUNT), f"whole numbers from 1 to {MAX_LAUNCH_COUNT}", "[8, 64, 512, 4096]")
 _PATHS = several(choice(LAUNCH_PATHS), "launch paths", "[native-driver, cuda-python]")
 _KERNELS = several(choice(KERNELS), "kernels", "[tiny, empty]")
 _ARCHITECTURES = several(_ARCHITECTURE, "architectures", "[sm_80, sm_90]")
@@ -287,11 +263,11 @@ class Config(_Strict):
         for key, folder in folders.items():
             if Path(os.path.realpath(".")).is_relative_to(real[key]):
                 expected = "a folder that neither is nor holds the working directory"
-                problems.append(((key,), f"got {_shown(folder)}", expected))
+                problems.append(((key,), f"got {shown(folder)}", expected))
         for other, key in [] if problems else combinations(folders, 2):
             if real[key].is_relative_to(real[other]) or real[other].is_relative_to(real[key]):
-                expected = f"a folder apart from {other} {_shown(folders[other])}, not inside or around it"
-                problems.append(((key,), f"got {_shown(folders[key])}", expected))
+                expected = f"a folder apart from {other} {shown(folders[other])}, not inside or around it"
+                problems.append(((key,), f"got {shown(folders[key])}", expected))
         types: dict[GpuType, str] = {}
         for label, gpu in self.gpus.items():
             if types.setdefault(gpu, label) != label:
@@ -309,8 +285,8 @@ class Config(_Strict):
         """
         labels = [label for label, gpu in self.gpus.items() if gpu.matches(name, compute_capability)]
         if len(labels) > 1:
-            matched = f"the card {_shown(name)} matches {', '.join(labels)}"
-            raise _refusal("gpus", matched, "one label; narrow the names")
+            matched = f"the card {shown(name)} matches {', '.join(labels)}"
+            raise refusal("gpus", matched, "one label; narrow the names")
         return labels[0] if labels else None
 
 
@@ -321,7 +297,7 @@ def load(mapping: Mapping[str, Any] | None, source: str = "config.yaml") -> Conf
         LaunchbenchError: One line per problem: file, key, value, what was expected.
     """
     if mapping is not None and not isinstance(mapping, Mapping):
-        raise _refusal(source, f"got {_shown(mapping)}", "lines of the form 'key: value'")
+        raise refusal(source, f"got {shown(mapping)}", "lines of the form 'key: value'")
     found: list[Problem] = []
     known = _known(Config, mapping or {}, (), found)
     if isinstance(known.get("gpus"), Mapping):
@@ -336,7 +312,7 @@ def load(mapping: Mapping[str, Any] | None, source: str = "config.yaml") -> Conf
     lines = [f"{_path(place)}: {clause}; expected {expected}" for place, clause, expected in found]
     if len(lines) > MAX_PROBLEMS:
         lines[MAX_PROBLEMS:] = [f"{len(lines) - MAX_PROBLEMS} more problems"]
-    raise LaunchbenchError("\n".join(_escaped(f"{source}: {line}") for line in lines))
+    raise LaunchbenchError("\n".join(escaped(f"{source}: {line}") for line in lines))
 
 
 def _known(model: type[BaseModel], given: Any, place: tuple[Any, ...], found: list[Problem]) -> Any:
@@ -360,74 +336,13 @@ def _problems(error: Any) -> list[Problem]:
     if error["type"] == "missing":
         return [(place, "got nothing", f"the keys {' and '.join(GpuType.model_fields)}")]
     content = "at least one label, each with" if len(place) == 1 else "the keys"
-    return [(place, f"got {_shown(value)}", f"a mapping of {content} name and compute_capability")]
+    return [(place, f"got {shown(value)}", f"a mapping of {content} name and compute_capability")]
 
 
 def _path(place: tuple[Any, ...]) -> str:
     plain = re.compile("[A-Za-z0-9_-]{1,60}")
-    parts = (f".{p}" if isinstance(p, str) and plain.fullmatch(p) else f"[{_shown(p)}]" for p in place)
+    parts = (f".{p}" if isinstance(p, str) and plain.fullmatch(p) else f"[{shown(p)}]" for p in place)
     return "".join(parts).removeprefix(".")
-
-
-def _refusal(source: str, what: str, expected: str = "valid YAML") -> LaunchbenchError:
-    return LaunchbenchError(_escaped(f"{source}: {what}; expected {expected}"))
-
-
-class _Loader(yaml.SafeLoader):
-    """Also notes keys that occur twice, of which YAML would silently keep the last."""
-
-    def __init__(self, content: str) -> None:
-        super().__init__(content)
-        self.problems: list[tuple[str, str]] = []
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        first: dict[Any, int] = {}
-        for key_node, _ in node.value:
-            line = key_node.start_mark.line + 1
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                # A few that refer to each other would be expanded for ever.
-                self.problems.append((f"line {line}: got a merge key '<<'", "the values written out"))
-                return {}
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable):
-                if key in first:
-                    again = f"line {line}: got the key {_shown(key)}, already in line {first[key]}"
-                    self.problems.append((again, "each key once"))
-                first.setdefault(key, line)
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(path: Path) -> Any:
-    """What a YAML file holds, read strictly: a key that occurs twice is an error.
-
-    Snakemake reads configuration files itself and keeps the last of two equal keys: call this before it does.
-
-    Raises:
-        LaunchbenchError: One line per problem: file, line, what was expected.
-    """
-    source = str(path)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise _refusal(source, getattr(error, "strerror", None) or str(error), "a readable file") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise _refusal(source, "got a larger file", f"at most {MAX_FILE_BYTES} bytes")
-    try:
-        loader = _Loader(raw.decode("utf-8-sig"))
-        mapping = loader.get_single_data()
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise _refusal(source, f"line {line}: got bytes that are not UTF-8", "UTF-8 text") from None
-    # PyYAML lets through what its constructors stumble over: ValueError, KeyError, RecursionError and others.
-    except Exception as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        what = getattr(error, "problem", None) or getattr(error, "reason", None) or type(error).__name__
-        raise _refusal(source, f"{where}{what}") from None
-    if loader.problems:
-        raise LaunchbenchError("\n".join(str(_refusal(source, *problem)) for problem in loader.problems))
-    return mapping
 
 
 def read(path: Path) -> Config:
@@ -435,28 +350,6 @@ def read(path: Path) -> Config:
     return load(read_yaml(path), str(path))
 
 
-def slug(name: str) -> str:
-    """A label for a card that no entry of gpus matches: "NVIDIA GeForce RTX 4090" -> "geforce-rtx-4090".
-
-    Always [a-z0-9][a-z0-9._-]{0,63}, whatever the name, and unchanged when applied again.
-    """
-    return _safe_name(re.sub("^(nvidia([._-]+|$))+", "", _safe_name(name, "gpu")), "gpu")
-
-
-def host_slug(hostname: str) -> str:
-    """The default site, made from the host name by the rules of `slug`."""
-    return _safe_name(hostname, "host")
-
-
-def _safe_name(name: str, fallback: str) -> str:
-    safe = re.sub("[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64].rstrip("-._")
-    return f"{fallback}-{safe}" if safe in MISSING_VALUE_WORDS else safe or fallback
-
-
 def schema_json() -> str:
     """The JSON schema of the configuration, as kept in workflow/schemas/config.schema.json."""
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    print(schema_json(), end="")

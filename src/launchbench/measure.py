@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -36,8 +37,8 @@ FLOAT_BYTES = 4
 class Loop:
     """One launch path bound to a kernel, stream, buffer and N: ``issue`` issues the loop, ``check`` its status."""
 
-    issue: Callable[[], int]
-    check: Callable[[int], None]
+    issue: Callable[[], Any]
+    check: Callable[[Any], None]
 
     def run(self) -> None:
         """Issue the loop and raise if a launch failed."""
@@ -151,10 +152,9 @@ def _cuda_python_loop(kernel: DeviceKernel, stream: Stream, address: int, launch
     buffer = Buffer.from_handle(address, FLOAT_BYTES)
     config = LaunchConfig(grid=1, block=1)
 
-    def issue() -> int:
+    def issue() -> None:
         for _ in range(launch_count):
             launch(stream, config, kernel, buffer)
-        return 0
 
     return Loop(issue, lambda _: None)
 
@@ -228,9 +228,7 @@ def time_block(
         first_replay_us = _since_us(start)
 
         with _without_garbage_collection():
-            repetitions, rounds = _repeat(
-                stream, loop, graph, (first, second), launch_count, counter, protocol
-            )
+            repetitions, rounds = _repeat(stream, loop, graph, (first, second), launch_count, counter, protocol)
         counter.settle()
     finally:
         graph.close()
@@ -285,7 +283,7 @@ def _repeat(
     """Warm up, then time; loop and replay alternate, and so does which of them goes first."""
     begun = time.perf_counter_ns()
     timer = _Timer(stream, events, begun)
-    replay = Loop(lambda: graph.launch(stream) or 0, lambda _: None)
+    replay = Loop(partial(graph.launch, stream), lambda _: None)
 
     def one_round(number: int) -> list[dict[str, Any]]:
         counter.before(2 * launch_count)

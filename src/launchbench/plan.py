@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import launchbench
-from launchbench.config import Config, host_slug
+from launchbench.config import SETTINGS_VARIABLE, Config
 from launchbench.errors import LaunchbenchError
+from launchbench.names import host_slug
 from launchbench.protocol import Protocol
 from launchbench.toolkit import toolkit_identity
 
@@ -59,9 +59,10 @@ def _probe(config: Config) -> list[tuple[str, str]]:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
         return []
-    command = [sys.executable, "-m", "launchbench", "probe", "--settings", config.model_dump_json()]
+    command = [sys.executable, "-m", "launchbench", "probe"]
+    environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise LaunchbenchError(f"the NVIDIA driver did not answer within {PROBE_TIMEOUT_S} s") from None
     if done.returncode != 0:
@@ -89,9 +90,7 @@ class Plan:
             pairs = [(label, "any") for label in self.config.gpus]
         else:
             pairs = probe_cards(self.config)
-        return sorted(
-            Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts
-        )
+        return sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
 
     def all_receipts(self) -> list[str]:
         """Receipts of all cells of this run."""
@@ -145,13 +144,3 @@ class Plan:
     def nvcc_identity(self) -> str:
         """The compiler that a build would use, such as ``nvcc 13.0.88``; the same before and after fetching it."""
         return toolkit_identity(Path(self.config.build_dir) / "nvcc", Path("requirements-nvcc.lock"))
-
-
-def sources(*modules: str) -> list[str]:
-    """Files of the running package, relative to the working folder where they lie in it."""
-    folder = Path(launchbench.__file__).resolve().parent
-    here = Path.cwd().resolve()
-    return [
-        str(path.relative_to(here) if path.is_relative_to(here) else path)
-        for path in (folder / module for module in modules)
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -13,15 +14,10 @@ from pydantic import BaseModel
 import launchbench
 from launchbench.errors import LaunchbenchError
 from launchbench.record import Code, Software
+from launchbench.sources import MEASURING_MODULES, PACKAGE
 
-MEASURING_MODULES = ("driver.py", "job.py", "measure.py", "native.py", "protocol.py")
-"""Modules whose change makes a new measurement necessary; the measure rule has them as inputs."""
-
-
-def measuring_sources() -> list[Path]:
-    """Paths of the measuring modules in the running package."""
-    folder = Path(launchbench.__file__).parent
-    return [folder / name for name in MEASURING_MODULES]
+COMMIT_VARIABLE = "LAUNCHBENCH_COMMIT"
+"""Names the commit where the package is not in a git checkout."""
 
 
 class _Named(BaseModel):
@@ -67,10 +63,11 @@ def code(binaries: Path) -> Code:
     """Checksums of the source, the loaded products and the measuring modules, and the git commit."""
     manifest = read_manifest(binaries)
     package = hashlib.sha256()
-    for path in measuring_sources():
-        package.update(path.read_bytes())
-    commit = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", "src") if commit else None
+    for module in MEASURING_MODULES:
+        package.update((PACKAGE / module).read_bytes())
+    # A copy without its history can still say which commit it is.
+    commit = _git("rev-parse", "HEAD") or os.environ.get(COMMIT_VARIABLE)
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", str(PACKAGE.parent))
     return Code(
         graphs_cu_sha256=manifest.source.sha256,
         fatbin_sha256=_checked(binaries, manifest, "graphs.fatbin"),
@@ -110,18 +107,13 @@ def _checked(binaries: Path, manifest: Manifest, product: str) -> str:
     except OSError as error:
         raise LaunchbenchError(f"{path}: {error.strerror}; `launchbench build` makes it") from error
     if product not in manifest.products or found != manifest.products[product].sha256:
-        raise LaunchbenchError(
-            f"{path}: is not the file that build.json describes; `launchbench build` makes both"
-        )
+        raise LaunchbenchError(f"{path}: is not the file that build.json describes; `launchbench build` makes both")
     return found
 
 
 def _git(*arguments: str) -> str | None:
-    folder = Path(launchbench.__file__).parent
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, timeout=30, check=True
-        )
+        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode(errors="replace").strip()

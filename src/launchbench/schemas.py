@@ -1,4 +1,4 @@
-"""The committed JSON schemas, all generated from the code that validates."""
+"""The committed schemas and column lists, all generated from the code that validates."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 from launchbench.config import schema_json
 from launchbench.record import record_schema
 from launchbench.results import write_atomically
-from launchbench.tables import tables_schema
+from launchbench.tables import columns_markdown, tables_schema
 
-SCHEMAS = {
-    "config.schema.json": schema_json,
-    "record.schema.json": record_schema,
-    "tables.json": tables_schema,
+GENERATED = {
+    "workflow/schemas/config.schema.json": schema_json,
+    "workflow/schemas/record.schema.json": record_schema,
+    "workflow/schemas/tables.json": tables_schema,
+    "docs/columns.md": columns_markdown,
 }
-"""File name -> function that returns its text."""
+"""File, relative to the project -> function that returns its text."""
 
 
-def write_schemas(folder: Path) -> None:
-    """Write all schemas into a folder.
+def write_generated(project: Path) -> None:
+    """Write all of them.
 
     Raises:
-        LaunchbenchError: the folder cannot be written.
+        LaunchbenchError: a folder cannot be written.
     """
-    for name, text in SCHEMAS.items():
-        write_atomically(folder / name, text().encode())
+    for name, text in GENERATED.items():
+        write_atomically(project / name, text().encode())

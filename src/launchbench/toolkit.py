@@ -122,9 +122,7 @@ def _pip_install(lock: Path, target: Path) -> None:
     command += ["--target", str(target), "-r", str(lock)]
     sys.stderr.flush()
     # What pip prints while it downloads goes to our standard error, as it comes.
-    done = subprocess.run(
-        command, env=environment, stdout=2, stderr=subprocess.PIPE, text=True, errors="replace"
-    )
+    done = subprocess.run(command, env=environment, stdout=2, stderr=subprocess.PIPE, text=True, errors="replace")
     sys.stderr.write(done.stderr)
     if done.returncode != 0:
         raise LaunchbenchError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from launchbench.config import Config, load, read_yaml
+from launchbench.config import SETTINGS_VARIABLE, Config, load
 from launchbench.errors import LaunchbenchError
+from launchbench.yaml_file import read_yaml
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,3 +39,14 @@ def settings(config: Mapping[str, Any], config_files: Sequence[str | Path]) -> C
     for path in config_files:
         read_yaml(Path(path))
     return load(config, str(config_files[-1]) if config_files else "--config")
+
+
+def hand_to_commands(config: Config) -> None:
+    """Set what the commands of all rules find in their environment.
+
+    The configuration goes there, so that ``--config key=value`` reaches the commands, and is no parameter of a
+    rule, because only what decides a product may trigger its rule again. ``python`` in a rule has to be the one
+    that runs Snakemake, also where its environment is not activated.
+    """
+    os.environ[SETTINGS_VARIABLE] = config.model_dump_json()
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -5,17 +5,40 @@ rule aggregate:
     input:
         receipts=lambda wildcards: PLAN.all_receipts(),
         cached=lambda wildcards: PLAN.cached(),
-        code=sources("aggregate.py", "columns.py", "results.py", "stats.py"),
+        code=sources(*AGGREGATING_MODULES),
     output:
-        tables=multiext(f"{BUILD}/tables/", tidy="tidy.csv", summary="summary.csv", fits="fits.csv", gaps="gaps.csv"),
-    params:
-        compared=PLAN.compared(),
-        out=subpath(output[0], parent=True),
+        tidy=report(
+            f"{BUILD}/tables/tidy.csv",
+            category="Tables",
+            caption="../report/tidy.rst",
+            labels={"table": "every repetition"},
+        ),
+        summary=report(
+            f"{BUILD}/tables/summary.csv",
+            category="Tables",
+            caption="../report/summary.rst",
+            labels={"table": "summary"},
+        ),
+        fits=report(
+            f"{BUILD}/tables/fits.csv",
+            category="Tables",
+            caption="../report/fits.rst",
+            labels={"table": "straight lines over N"},
+        ),
+        gaps=report(
+            f"{BUILD}/tables/gaps.csv",
+            category="Tables",
+            caption="../report/gaps.rst",
+            labels={"table": "what is missing"},
+        ),
     log:
         f"{BUILD}/logs/aggregate.log",
     conda:
         "../envs/launchbench.yaml"
+    params:
+        compared=PLAN.compared(),
+        out=subpath(output.tidy, parent=True),
     message:
         "join the results"
     shell:
-        "python -m launchbench aggregate --settings {SETTINGS:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        "python -m launchbench aggregate --out {params.out:q} 2>&1 | tee {log:q}"

@@ -10,17 +10,17 @@ rule build:
         fatbin=f"{BUILD}/cuda/graphs.fatbin",
         library=f"{BUILD}/cuda/liblaunchloops.so",
         manifest=f"{BUILD}/cuda/build.json",
+    log:
+        f"{BUILD}/logs/build.log",
+    conda:
+        "../envs/launchbench.yaml"
     params:
         architectures=list(CONFIG.architectures),
         nvcc=lambda wildcards: PLAN.nvcc_identity(),
         out=subpath(output.manifest, parent=True),
         wheels=f"{BUILD}/nvcc",
-    log:
-        f"{BUILD}/logs/build.log",
-    conda:
-        "../envs/launchbench.yaml"
     message:
         "compile graphs.cu for {params.architectures} with {params.nvcc}"
     shell:
-        "python -m launchbench build --settings {SETTINGS:q} --source {input.source:q} --out {params.out:q}"
+        "python -m launchbench build --source {input.source:q} --out {params.out:q}"
         " --wheels {params.wheels:q} --nvcc-lock {input.nvcc_lock:q} 2>&1 | tee {log:q}"

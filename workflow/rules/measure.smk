@@ -9,9 +9,6 @@ rule measure:
         code=sources(*MEASURING_MODULES),
     output:
         receipt=f"{BUILD}/cells/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.json",
-    params:
-        protocol=PLAN.protocol(),
-        binaries=subpath(input.fatbin, parent=True),
     log:
         f"{BUILD}/logs/measure/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.log",
     conda:
@@ -19,9 +16,12 @@ rule measure:
     threads: 1
     resources:
         gpu=1,
+    params:
+        protocol=PLAN.protocol(),
+        binaries=subpath(input.fatbin, parent=True),
     message:
         "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}"
     shell:
-        "python -m launchbench measure --settings {SETTINGS:q} --label={wildcards.label:q}"
+        "python -m launchbench measure --label={wildcards.label:q}"
         " --card={wildcards.card:q} --launch-count={wildcards.launch_count:q} --binaries {params.binaries:q}"
         " --receipt {output.receipt:q} 2>&1 | tee {log:q}"

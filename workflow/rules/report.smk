@@ -1,14 +1,44 @@
-"""tables -> reports/comparison.html and its figures."""
+"""tables -> reports/comparison.html and its figures, each also an entry of Snakemake's own report."""
+
+FIGURES = {
+    "speedup": "Speed-up of replay over the loop",
+    "times": "Loop and replay over N",
+    "repetitions": "Distribution of repetitions",
+}
 
 
 rule report:
     input:
-        tables=rules.aggregate.output,
+        tidy=rules.aggregate.output.tidy,
+        summary=rules.aggregate.output.summary,
+        fits=rules.aggregate.output.fits,
+        gaps=rules.aggregate.output.gaps,
+        code=sources(*REPORTING_MODULES),
     output:
-        page=f"{REPORTS}/comparison.html",
+        page=report(
+            f"{REPORTS}/comparison.html",
+            category="Comparison",
+            caption="../report/comparison.rst",
+            labels={"page": "the whole comparison"},
+        ),
+        svg=[
+            report(
+                f"{REPORTS}/figures/{name}.svg",
+                category="Figures",
+                caption=f"../report/{name}.rst",
+                labels={"figure": title},
+            )
+            for name, title in FIGURES.items()
+        ],
+        png=[f"{REPORTS}/figures/{name}.png" for name in FIGURES],
     log:
         f"{BUILD}/logs/report.log",
     conda:
         "../envs/launchbench.yaml"
+    params:
+        compared=PLAN.compared(),
+        tables=subpath(input.summary, parent=True),
+    message:
+        "render {output.page}"
     shell:
-        "true"
+        "python -m launchbench report --tables {params.tables:q} 2>&1 | tee {log:q}"

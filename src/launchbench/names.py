@@ -1,0 +1,26 @@
+"""Names that are safe as a folder, a label and a table cell."""
+
+from __future__ import annotations
+
+import re
+
+MISSING_VALUE_WORDS = frozenset({"na", "nan", "none", "null"})
+"""Not used as names: table readers take them for an empty cell, and ``--config site=null`` is a string."""
+
+
+def slug(name: str) -> str:
+    """A label for a card that no entry of gpus matches: "NVIDIA GeForce RTX 4090" -> "geforce-rtx-4090".
+
+    Always [a-z0-9][a-z0-9._-]{0,63}, whatever the name, and unchanged when applied again.
+    """
+    return _safe_name(re.sub("^(nvidia([._-]+|$))+", "", _safe_name(name, "gpu")), "gpu")
+
+
+def host_slug(hostname: str) -> str:
+    """The default site, made from the host name by the rules of `slug`."""
+    return _safe_name(hostname, "host")
+
+
+def _safe_name(name: str, fallback: str) -> str:
+    safe = re.sub("[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64].rstrip("-._")
+    return f"{fallback}-{safe}" if safe in MISSING_VALUE_WORDS else safe or fallback

@@ -1,0 +1,248 @@
+"""The Makefile on a stand-in for Python that writes down how it was called, and the files it installs from."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-nvcc.lock")
+TOOLS = ("cat", "cksum", "cp", "echo", "grep", "make", "mkdir", "mv", "rm", "sed", "sh")
+
+FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+  *"-m venv"*)
+    echo "venv" >> "$LOG"
+    mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+  *"pip install"*)
+    echo "pip $*" >> "$LOG"
+    echo "environment ${PYTHONPATH-} ${PIP_USER-} ${PIP_TARGET-} ${PIP_REQUIRE_VIRTUALENV-} ${VIRTUAL_ENV-}" >> "$LOG"
+    case "$*" in *"-r requirements"*) [ ! -e fail ] || exit 1;; esac ;;
+  *"-m snakemake"*) shift 2; echo "snakemake $*" >> "$LOG" ;;
+  *version_info*"print"*|*"print"*version_info*) echo "(3, 12)" ;;
+esac
+"""
+
+Make = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name in LOCKS[:2]:
+        (folder / name).write_text(f"# {name}\nsetuptools==1 \\\n    --hash=sha256:aa\nx==1 \\\n    --hash=sha256:bb\n")
+    return folder
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Runs make in a folder, with the tools it needs, the fake `python3` and nothing else on PATH."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in TOOLS:
+        found = shutil.which(name)
+        if found is None:
+            pytest.skip(f"needs {name}")
+        (tools / name).symlink_to(found)
+    (tools / "python3").write_text(FAKE_PYTHON)
+    (tools / "python3").chmod(0o755)
+
+    def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "log").write_text("")
+        environment = {"PATH": str(tools), "LOG": str(tmp_path / "log"), **variables}
+        done = subprocess.run(
+            [str(tools / "make"), *arguments], cwd=folder, env=environment, capture_output=True, text=True
+        )
+        done.stdout += "".join(f"LOG {line}\n" for line in (tmp_path / "log").read_text().splitlines())
+        return done
+
+    return run
+
+
+def logged(done: subprocess.CompletedProcess[str], word: str) -> list[str]:
+    return [line for line in done.stdout.splitlines() if line.startswith(f"LOG {word}")]
+
+
+def installed_anew(done: subprocess.CompletedProcess[str]) -> tuple[bool, bool]:
+    """Whether an environment was made, and whether something was installed into it."""
+    assert done.returncode == 0, done.stderr
+    return bool(logged(done, "venv")), bool(logged(done, "pip"))
+
+
+def test_help_is_the_default_and_names_what_can_be_made(clone: Path, make: Make) -> None:
+    done = make(clone)
+    assert done.returncode == 0
+    for target in ("report", "report-cached", "test", "lint", "lock", "clean"):
+        assert re.search(rf"^make {target}  +\w", done.stdout, re.MULTILINE)
+    assert not (clone / ".venv").exists()
+
+
+def test_installs_once_with_hashes_and_says_so(clone: Path, make: Make) -> None:
+    first = make(clone, "install")
+    assert installed_anew(first) == (True, True)
+    assert "about a minute" in first.stdout
+    calls = logged(first, "pip")
+    assert [re.sub(r"^.*--no-build-isolation ", "", call) for call in calls] == [
+        "--quiet --require-hashes -r .venv/build-backend.lock",
+        "--require-hashes -r requirements.lock",
+        "--quiet --no-deps -e .",
+    ]
+    assert (clone / ".venv/build-backend.lock").read_text() == "setuptools==1 \\\n    --hash=sha256:aa\n"
+    for path in clone.glob("*.*"):
+        path.touch()
+    second = make(clone, "install")
+    assert installed_anew(second) == (False, False)
+    assert second.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+def test_a_changed_content_is_installed_into_the_same_environment(name: str, clone: Path, make: Make) -> None:
+    make(clone, "install")
+    with (clone / name).open("a") as file:
+        file.write("# changed\n")
+    assert installed_anew(make(clone, "install")) == (False, True)
+    assert installed_anew(make(clone, "install")) == (False, False)
+
+
+def test_the_developers_installation_serves_users_too(clone: Path, make: Make) -> None:
+    make(clone, "install-dev")
+    assert installed_anew(make(clone, "install")) == (False, False)
+    assert installed_anew(make(clone, "install-dev")) == (False, False)
+
+
+def test_the_users_installation_does_not_serve_developers(clone: Path, make: Make) -> None:
+    make(clone, "install")
+    assert installed_anew(make(clone, "install-dev")) == (False, True)
+
+
+def test_an_interrupted_installation_is_begun_anew(clone: Path, make: Make) -> None:
+    (clone / "fail").touch()
+    assert make(clone, "install").returncode != 0
+    assert make(clone, "report").returncode != 0
+    (clone / "fail").unlink()
+    assert installed_anew(make(clone, "install")) == (True, True)
+
+
+def test_an_interrupted_update_is_begun_anew(clone: Path, make: Make) -> None:
+    make(clone, "install")
+    (clone / "fail").touch()
+    assert make(clone, "install-dev").returncode != 0
+    (clone / "fail").unlink()
+    assert installed_anew(make(clone, "install")) == (True, True)
+
+
+def test_a_moved_clone_is_linked_anew(clone: Path, make: Make) -> None:
+    make(clone, "install")
+    moved = clone.rename(clone.parent / "another name")
+    assert installed_anew(make(moved, "install")) == (False, True)
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(clone: Path, make: Make) -> None:
+    make(clone, "install")
+    (clone / ".venv/bin/python").unlink()
+    assert installed_anew(make(clone, "install")) == (True, True)
+
+
+def test_settings_for_other_projects_stay_outside(clone: Path, make: Make) -> None:
+    foreign = dict.fromkeys(("PYTHONPATH", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV", "PIP_USER"), "1")
+    assert set(logged(make(clone, "install", **foreign), "environment")) == {"LOG environment  0   "}
+
+
+def test_snakemake_gets_one_core_and_the_flags(clone: Path, make: Make) -> None:
+    assert logged(make(clone, "report", "SNAKEMAKE_FLAGS=--dry-run -p"), "snakemake") == [
+        "LOG snakemake --cores 1 --dry-run -p"
+    ]
+    cached = make(clone, "report-cached", "SNAKEMAKE_FLAGS=--config cards=visible")
+    assert logged(cached, "snakemake") == ["LOG snakemake --cores 1 --config cards=visible --config cards=none"]
+
+
+@pytest.mark.parametrize(
+    ("body", "named", "expected"),
+    [
+        (None, "", "no Python 3.11 or newer among: python3, python3.11 to python3.14; name one with PYTHON="),
+        (None, "/no/such/python", "no Python 3.11 or newer among: /no/such/python; name one with PYTHON="),
+        ('case "$*" in *ensurepip*) exit 1;; esac', "", "python3 lacks the modules venv and ensurepip"),
+    ],
+)
+def test_without_a_python_there_is_one_clear_line(
+    body: str | None, named: str, expected: str, clone: Path, make: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "tools/python3").unlink()
+    if body is not None:
+        (tmp_path / "tools/python3").write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / "tools/python3").chmod(0o755)
+    done = make(clone, "report", f"PYTHON={named}")
+    assert done.returncode != 0
+    told = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(told) == 1
+    assert told[0].startswith(f"launchbench: {expected}")
+    assert not (clone / ".venv").exists()
+
+
+def test_clean_never_touches_results(clone: Path, make: Make) -> None:
+    for name in ("results/site/n8.csv", "reports/comparison.html", "reports/.gitkeep", "build/cuda/graphs"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).touch()
+    assert make(clone, "clean").returncode == 0
+    left = {str(path.relative_to(clone)) for path in clone.rglob("*") if path.is_file()}
+    assert left == {"Makefile", "pyproject.toml", *LOCKS[:2], "results/site/n8.csv", "reports/.gitkeep"}
+
+
+def pins(name: str) -> set[str]:
+    text = (ROOT / name).read_text()
+    return {line.rstrip(" \\") for line in text.splitlines() if re.match(r"[a-z0-9]", line)}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_pin_has_a_hash_and_no_lock_an_address(name: str) -> None:
+    text = (ROOT / name).read_text()
+    requirements = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert len(requirements) == len(pins(name)) > 0
+    for requirement in requirements:
+        assert re.match(r"[a-z0-9.\-]+==\S+ (; .+ )?\\\n    --hash=sha256:[0-9a-f]{64}\b", requirement)
+    assert not re.search(r"://|--(extra-)?index-url|--find-links|-e |@", text)
+
+
+def test_developers_have_every_release_of_the_users() -> None:
+    assert pins("requirements.lock") < pins("requirements-dev.lock")
+
+
+def test_locks_hold_what_the_project_asks_for() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    asked = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    tested = project["project"]["optional-dependencies"]["test"]
+
+    def names(requirements: list[str] | set[str]) -> set[str]:
+        return {re.split(r"[^A-Za-z0-9._-]", entry)[0].lower() for entry in requirements}
+
+    assert names(asked) <= {entry.partition("==")[0] for entry in pins("requirements.lock")}
+    assert names(tested) <= {entry.partition("==")[0] for entry in pins("requirements-dev.lock")}
+    assert project["build-system"]["requires"] == project["dependency-groups"]["build"]
+
+
+def test_nvcc_and_its_parts_are_of_one_series() -> None:
+    assert {re.sub(r"==13\.0\.\d+$", "", pin) for pin in pins("requirements-nvcc.lock")} == {
+        f"nvidia-{part}" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
+    }
+
+
+def test_the_shipped_environments_ask_for_the_same_packages() -> None:
+    yaml = pytest.importorskip("yaml")
+    shared = yaml.safe_load((ROOT / "workflow/envs/launchbench.yaml").read_text())["dependencies"]
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        asked = tomllib.load(file)["project"]["dependencies"]
+    in_conda = {"matplotlib": "matplotlib-base", "pandera[pandas]": "pandera"}
+    for requirement in asked:
+        name, bounds = re.fullmatch(r"([\w\-\[\]]+)([^;]*).*", requirement).groups()  # type: ignore[union-attr]
+        if name != "snakemake":
+            assert f"{in_conda.get(name, name)}{bounds}" in shared
