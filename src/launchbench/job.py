@@ -81,12 +81,13 @@ def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
     Args:
         receipt: the file that Snakemake waits for.
         record: path of the record that was filed.
-        results_dir: root of the results; the receipt names the record relative to it.
+        results_dir: root of the results; the receipt names record and CSV relative to it, with their sizes.
 
     Raises:
         LaunchbenchError: the receipt cannot be written.
     """
-    text = json.dumps({"record": record.relative_to(results_dir).as_posix()})
+    files = (record, record.with_suffix(".csv"))
+    text = json.dumps({"size_bytes": {str(file.relative_to(results_dir)): file.stat().st_size for file in files}})
     write_atomically(receipt, f"{text}\n".encode())
 
 

@@ -9,6 +9,7 @@ output is a receipt under the build folder that names the record it filed.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import platform
@@ -108,15 +109,24 @@ class Plan:
 
     def _is_kept(self, receipt: Path) -> bool:
         try:
-            record = self.results / str(json.loads(receipt.read_bytes())["record"])
-        except (OSError, ValueError, KeyError, TypeError):
+            sizes = json.loads(receipt.read_bytes())["size_bytes"]
+            return all((self.results / name).stat().st_size == size for name, size in sizes.items())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
-        return record.is_file() and record.with_suffix(".csv").is_file()
 
-    def cached(self) -> list[str]:
-        """Files of the results folder that no cell of this run can add to; equal before and after the run."""
+    def cached(self) -> str:
+        """Identity of the results that no cell of this run can add to: the same before and after the run.
+
+        Over names, sizes and times, so that a file that is added, removed or edited shows. They are no inputs
+        of a rule: git gives a clone's files any time, also one in the future, and there may be thousands.
+        """
         own = set(self.cells())
-        return [str(path) for path in self._files() if not self._belongs(path, own)]
+        identity = hashlib.sha256()
+        for path in self._files():
+            if not self._belongs(path, own):
+                status = path.stat()
+                identity.update(f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n".encode())
+        return identity.hexdigest()[:16]
 
     def _files(self) -> Iterator[Path]:
         for path in sorted(self.results.glob("*/*/*/*")):

@@ -18,8 +18,10 @@ RECORD_FORMAT = "launchbench-record/1"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SafeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
-Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Utc = Annotated[
+    str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z$")
+]
+Microseconds = Annotated[float, Field(ge=0)]
 
 
 def utc_text(moment: datetime) -> str:
@@ -34,7 +36,8 @@ def card_id(uuid: str) -> str:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # JSON has no NaN: it would be written as null, and then read as "not known".
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class RawFile(_Part):
@@ -79,7 +82,7 @@ class Device(_Part):
     parent_name: str | None = Field(None, description="of a MIG slice: the GPU it is cut from")
     parent_uuid: str | None = None
     pci_bus_id: str | None = None
-    compute_capability: str = Field(pattern=r"^\d+\.\d+$")
+    compute_capability: str = Field(pattern=r"^[0-9]+\.[0-9]+$")
     multiprocessors: int | None = None
     memory_total_bytes: int | None = None
     driver_version: str | None = None

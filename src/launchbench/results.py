@@ -22,10 +22,12 @@ import pydantic
 
 from launchbench.columns import RAW
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped, shown
 from launchbench.record import RECORD_FORMAT, RawFile, Record, card_id
 from launchbench.tables import parse_csv
 
 TEMPORARY_PREFIX = ".tmp-"
+_LAYOUT = ("site", "label", "card")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def write_atomically(path: Path, data: bytes) -> None:
                 temporary.unlink()
             raise
     except OSError as error:
-        raise LaunchbenchError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise _error(path, f"cannot be written: {error.strerror or error}") from error
 
 
 def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: pd.DataFrame) -> Path:
@@ -111,8 +113,8 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
     folder = results_dir / record.site / record.label / card_id(record.device.uuid)
     record_path = folder / f"{run_id}.json"
     for path in (record_path, folder / record.raw.file):
-        if path.exists():
-            raise LaunchbenchError(f"{path}: exists already; results are never replaced")
+        if os.path.lexists(path):
+            raise _error(path, "exists already; results are never replaced")
     write_atomically(folder / record.raw.file, data)
     write_atomically(record_path, record.to_json().encode())
     return record_path
@@ -124,20 +126,29 @@ def read_record(path: Path) -> Record:
     Raises:
         LaunchbenchError: one line that names the file, the key and what is wrong.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise LaunchbenchError(f"{path}: cannot be read: {error.strerror or error}") from error
+    data = _content(path)
     if not data.strip():
-        raise LaunchbenchError(f"{path}: empty; expected a {RECORD_FORMAT} record")
+        raise _error(path, f"empty; expected a {RECORD_FORMAT} record")
     try:
-        return Record.model_validate_json(data)
+        return Record.model_validate_json(data, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
-        value = "" if first["type"] in ("missing", "json_invalid") else f", got {str(first['input'])[:60]!r}"
-        message = f"{path}: {where}: {first['msg']}{value}"
-        raise LaunchbenchError(" ".join(message.split())) from error
+        where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
+        value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
+        raise _error(path, f"{where}: {first['msg']}{value}") from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if not path.is_file() and path.exists():
+            raise _error(path, "cannot be read: not a regular file")  # reading a pipe would never end
+        return path.read_bytes()
+    except OSError as error:
+        raise _error(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _error(path: Path, reason: str) -> LaunchbenchError:
+    return LaunchbenchError(escaped(f"{path}: {reason}"))
 
 
 def read_raw(record: Record, folder: Path) -> pd.DataFrame:
@@ -147,19 +158,17 @@ def read_raw(record: Record, folder: Path) -> pd.DataFrame:
         LaunchbenchError: missing, empty, cut, changed, or not of the documented columns.
     """
     path = folder / record.raw.file
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise LaunchbenchError(f"{path}: missing; its record is there") from None
-    except OSError as error:
-        raise LaunchbenchError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if not os.path.lexists(path):
+        raise _error(path, "missing; its record is there")
+    data = _content(path)
     if hashlib.sha256(data).hexdigest() != record.raw.sha256:
-        raise LaunchbenchError(f"{path}: {_damage(data, record.raw)}")
+        raise _error(path, _damage(data, record.raw))
     frame = parse_csv(io.BytesIO(data), RAW, str(path))
-    if len(frame) != record.raw.rows:
-        raise LaunchbenchError(f"{path}: {len(frame)} rows; its record says {record.raw.rows}")
+    if (len(data), len(frame)) != (record.raw.size_bytes, record.raw.rows):
+        found, said = f"{len(data)} bytes, {len(frame)} rows", f"{record.raw.size_bytes} and {record.raw.rows}"
+        raise _error(path, f"{found}; its record says {said}")
     if (frame["launch_count"] != record.launch_count).any():
-        raise LaunchbenchError(f"{path}: launch_count differs from the record's {record.launch_count}")
+        raise _error(path, f"launch_count differs from the record's {record.launch_count}")
     return frame
 
 
@@ -174,15 +183,26 @@ def _damage(data: bytes, raw: RawFile) -> str:
     return "changed since it was measured: checksum differs from its record"
 
 
-def find_files(results_dir: Path) -> Iterator[Path]:
-    """Every CSV and JSON file of the layout, sorted; temporary and hidden files are not results."""
-    if not results_dir.is_dir():
-        return
-    for path in sorted(results_dir.glob("*/*/*/*")):
-        if path.suffix in (".csv", ".json") and not any(
-            part.startswith(".") for part in path.relative_to(results_dir).parts
-        ):
-            yield path
+def find_files(results_dir: Path, problems: list[Problem] | None = None) -> Iterator[Path]:
+    """Every CSV and JSON file of the layout, sorted; temporary and hidden files are not results.
+
+    Args:
+        results_dir: root of the results; may be missing.
+        problems: folders that cannot be listed are added to it.
+    """
+    folders = [results_dir] if results_dir.is_dir() else []
+    for depth in range(len(_LAYOUT) + 1):
+        inside: list[Path] = []
+        for folder in folders:
+            try:
+                inside += (path for path in folder.iterdir() if not path.name.startswith("."))
+            except NotADirectoryError:
+                continue
+            except OSError as error:
+                if problems is not None:
+                    problems.append(_problem(results_dir, folder, f"cannot be listed: {error.strerror or error}"))
+        folders = sorted(inside)
+    yield from (path for path in folders if path.suffix in (".csv", ".json"))
 
 
 def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
@@ -194,41 +214,44 @@ def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
     problems: list[Problem] = []
     vouched: set[Path] = set()
     seen: dict[str, Path] = {}
-    files = list(find_files(results_dir))
+    files = list(find_files(results_dir, problems))
     for path in (file for file in files if file.suffix == ".json"):
-        vouched.add(path.with_suffix(".csv"))
+        csv = path.with_suffix(".csv")
+        vouched.add(csv)
+        subject = path
         try:
             record = read_record(path)
             _check_place(record, path)
             if record.run_id in seen:
-                raise LaunchbenchError(f"{path}: the same job as {seen[record.run_id]}")
-            seen[record.run_id] = path
+                raise _error(path, f"the same job as {seen[record.run_id]}")
+            subject = csv
             results.append(Result(record, path, read_raw(record, path.parent)))
+            seen[record.run_id] = path
         except LaunchbenchError as error:
-            problems.append(_problem(path, str(error)))
+            problems.append(_problem(results_dir, subject, str(error)))
     for path in (file for file in files if file.suffix == ".csv" and file not in vouched):
-        problems.append(
-            _problem(path, f"{path}: no record beside it; the job was interrupted or the record removed")
-        )
+        reason = "no record beside it; the job was interrupted or the record removed"
+        problems.append(_problem(results_dir, path, reason))
     return results, problems
 
 
 def _check_place(record: Record, path: Path) -> None:
     card = card_id(record.device.uuid)
     if path.stem != record.run_id:
-        raise LaunchbenchError(f"{path}: its run_id is {record.run_id}; the file was renamed")
+        raise _error(path, f"its run_id is {record.run_id}; the file was renamed")
     if (path.parents[1].name, path.parent.name) != (record.label, card):
-        raise LaunchbenchError(f"{path}: belongs under {record.label}/{card}")
+        raise _error(path, f"belongs under {record.label}/{card}")
+    if record.raw.file != f"{record.run_id}.csv":
+        raise _error(path, f"raw.file: got {record.raw.file}; expected {record.run_id}.csv")
 
 
-def _problem(path: Path, message: str) -> Problem:
+def _problem(results_dir: Path, path: Path, message: str) -> Problem:
     head = path.stem.split("-", 1)[0]
     count = int(head[1:]) if head[:1] == "n" and head[1:].isascii() and head[1:].isdigit() else None
+    place = path.relative_to(results_dir).parts[: len(_LAYOUT)]
     return Problem(
         path=path,
-        reason=message.removeprefix(f"{path}: "),
-        site=path.parents[2].name,
-        label=path.parents[1].name,
-        card=path.parent.name,
+        reason=message.removeprefix(escaped(f"{path}: ")),
         launch_count=count,
+        **dict(zip(_LAYOUT, place, strict=False)),
     )

@@ -4,7 +4,6 @@
 rule aggregate:
     input:
         receipts=lambda wildcards: PLAN.all_receipts(),
-        cached=lambda wildcards: PLAN.cached(),
         code=sources(*AGGREGATING_MODULES),
     output:
         tidy=report(
@@ -37,6 +36,7 @@ rule aggregate:
         "../envs/launchbench.yaml"
     params:
         compared=PLAN.compared(),
+        cached=lambda wildcards: PLAN.cached(),
         out=subpath(output.tidy, parent=True),
     message:
         "join the results"

@@ -1,0 +1,108 @@
+"""The report from a fresh clone: rendered from the results that are there, which nothing changes."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.fabricate import write_sweep
+from tests.workflow.conftest import Clone
+
+NOW = time.time()
+
+
+@pytest.fixture
+def clone(make_clone: Callable[[], Clone]) -> Clone:
+    """A clone with two fabricated cards: a complete one and one that lacks N = 512 and 4096."""
+    made = make_clone()
+    write_sweep(made.path / "results", label="h100", card=1)
+    write_sweep(made.path / "results", (8, 64), label="t4", card=2)
+    return made
+
+
+def set_times(root: Path, order: str) -> None:
+    """Give every file of the clone a time as git might: all the same, results first or last, or random."""
+    generator = random.Random(7)
+    for path in root.rglob("*"):
+        if not path.is_file():
+            continue
+        is_result = "results" in path.parts
+        age = {
+            "same": 0.0,
+            "results-old": 9000.0 if is_result else 0.0,
+            "results-new": 0.0 if is_result else 9000.0,
+            "random": generator.uniform(0, 9000),
+        }[order]
+        os.utime(path, (NOW - age, NOW - age))
+
+
+@pytest.mark.parametrize("order", ["same", "results-old", "results-new", "random"])
+def test_plans_neither_compile_nor_measurement_whatever_the_file_times(clone: Clone, order: str) -> None:
+    set_times(clone.path, order)
+    assert clone.planned() == {"aggregate", "report"}
+    assert clone.planned("--forceall", "--keep-going") == {"aggregate", "report"}
+
+
+def test_renders_and_changes_no_result(clone: Clone) -> None:
+    before = clone.results()
+    assert clone.snakemake().status == 0
+    assert "not measured yet" in clone.page
+    assert clone.results() == before
+    second = clone.snakemake(PYTHONHASHSEED="123")
+    assert "Nothing to be done" in second.text
+    assert clone.snakemake("--forceall", "--keep-going").status == 0
+    assert clone.results() == before
+
+
+def test_results_dated_in_the_future_do_not_render_for_ever(clone: Clone) -> None:
+    for path in (clone.path / "results").rglob("*.*"):
+        os.utime(path, (NOW + 90_000, NOW + 90_000))
+    assert clone.snakemake().status == 0
+    assert "Nothing to be done" in clone.snakemake().text
+
+
+def test_a_missing_or_damaged_result_shows_as_a_gap_with_its_reason(clone: Clone) -> None:
+    assert clone.snakemake().status == 0
+    csvs = sorted((clone.path / "results").rglob("*.csv"))
+    csvs[0].unlink()
+    csvs[1].write_bytes(b"")
+    csvs[2].write_bytes(csvs[2].read_bytes()[:-5])
+    run = clone.snakemake()
+    assert run.status == 0, run.text
+    for reason in ("missing; its record is there", "empty (zero bytes)", "cut short"):
+        assert reason in clone.page
+
+
+def test_a_new_result_from_elsewhere_is_taken_up(clone: Clone) -> None:
+    assert clone.snakemake().status == 0
+    write_sweep(clone.path / "results", (8,), label="a100", card=3)
+    assert clone.planned() == {"aggregate", "report"}
+    assert clone.snakemake().status == 0
+    assert re.search(r"a100[^<]*: at N = 8", clone.page)
+
+
+def test_a_setting_that_decides_no_table_makes_none_anew(clone: Clone) -> None:
+    assert clone.snakemake().status == 0
+    assert clone.planned("--config", "repetitions=77") == set()
+    assert clone.planned("--config", "launch_counts=[8,16]") == {"aggregate", "report"}
+
+
+def test_no_results_at_all_is_a_page_that_says_so(make_clone: Callable[[], Clone]) -> None:
+    empty = make_clone()
+    assert empty.snakemake().status == 0
+    assert all(label in empty.page for label in ("t4", "a100", "h100"))
+    assert "not measured yet" in empty.page
+
+
+def test_snakemake_report_holds_figures_and_tables(clone: Clone) -> None:
+    assert clone.snakemake().status == 0
+    run = clone.snakemake("--report", "report.zip")
+    assert run.status == 0, run.text
+    for name in ("comparison.html", "speedup.svg", "times.svg", "repetitions.svg", "summary.csv", "gaps.csv"):
+        assert f"Adding {name}" in run.text
