@@ -7,7 +7,7 @@ Loops are compared on ``tiny`` (host-bound, so the buffer's address does not mat
 ``empty`` kernel, and for ``tiny`` on the minimum over the same offsets of one 64 MiB buffer, because two
 processes do not share a physical placement.
 
-    python benchmarks/native_against_program.py --binaries build/cuda --pairs 12 --out native_against_program.json
+    python benchmarks/native_against_program.py --binaries build/cuda --pairs 10 --loop-pairs 30 --out pairs.json
 """
 
 from __future__ import annotations
@@ -15,26 +15,40 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-COUNTS = [8, 64, 512, 4096]
-OFFSET_COUNTS = [8, 64, 512]
 BUFFER_BYTES = 64 << 20
 OFFSETS = 64
-# (kernel, counts, offsets, repetitions, warm-up rounds)
-PARTS = [("tiny", COUNTS, 1, 50, 5), ("empty", COUNTS, 1, 50, 5), ("tiny", OFFSET_COUNTS, OFFSETS, 5, 2)]
 
 
-def launchbench_rows(binaries: Path) -> pd.DataFrame:
-    """All parts in this process, by launchbench; columns as the program's CSV."""
+@dataclass(frozen=True)
+class Part:
+    """What one process measures, on both sides under the same protocol."""
+
+    kernel: str
+    counts: tuple[int, ...]
+    offsets: int
+    repetitions: int
+    warmup_rounds: int
+    warmup_ms: int
+
+
+LOOPS = Part("tiny", (8, 64, 512, 4096), 1, 50, 5, 200)
+CONTROL = Part("empty", (8, 64, 512, 4096), 1, 50, 5, 200)
+PLACEMENTS = Part("tiny", (8, 64, 512), OFFSETS, 5, 2, 0)
+PARTS = {"loops": LOOPS, "control": CONTROL, "placements": PLACEMENTS}
+
+
+def launchbench_rows(part: Part, binaries: Path) -> pd.DataFrame:
+    """The part in this process, by launchbench; columns as the program's CSV."""
     import gc
 
     from cuda.core import Device, ObjectCode
@@ -47,54 +61,53 @@ def launchbench_rows(binaries: Path) -> pd.DataFrame:
     device = Device(0)
     device.set_current()
     stream = device.create_stream()
-    code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes())
+    kernel = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes()).get_kernel(part.kernel)
     loops = NativeLoops(binaries / "liblaunchloops.so")
+    protocol = Protocol(repetitions=part.repetitions, warmup_rounds=part.warmup_rounds, warmup_ms=part.warmup_ms)
     frames = []
     gc.freeze()  # what is imported by now need not be searched again at each of hundreds of blocks
-    for kernel, counts, offsets, repetitions, warmup in PARTS:
-        protocol = Protocol(repetitions=repetitions, warmup_rounds=warmup, warmup_ms=0)
-        with DeviceMemory(BUFFER_BYTES if offsets > 1 else 4) as buffer:
-            for index in range(offsets):
-                offset = BUFFER_BYTES // offsets * index
-                for count in counts:
-                    address = buffer.address + offset
-                    loop = make_loop("native-runtime", kernel, code.get_kernel(kernel), loops, stream, address, count)
-                    timing = time_block(device, stream, loop, int(kernel == "tiny"), count, address, protocol)
-                    if timing.observed_count != timing.expected_count:
-                        sys.exit(f"wrong count: {timing}")
-                    frame = timing.frame(count, "native-runtime", kernel)
-                    frames.append(frame.assign(offset_bytes=offset, part=f"{kernel}/{offsets}"))
+    with DeviceMemory(BUFFER_BYTES if part.offsets > 1 else 4) as buffer:
+        for offset in range(0, BUFFER_BYTES, BUFFER_BYTES // part.offsets):
+            for count in part.counts:
+                address = buffer.address + offset
+                loop = make_loop("native-runtime", part.kernel, kernel, loops, stream, address, count)
+                timing = time_block(device, stream, loop, int(part.kernel == "tiny"), count, address, protocol)
+                if timing.observed_count != timing.expected_count:
+                    sys.exit(f"wrong count: {timing}")
+                frames.append(timing.frame(count, "native-runtime", part.kernel).assign(offset_bytes=offset))
     return pd.concat(frames)
 
 
-def program_rows(binaries: Path) -> pd.DataFrame:
-    """The same parts by the stand-alone program, a process each."""
-    frames = []
-    for kernel, counts, offsets, repetitions, warmup in PARTS:
-        command = [binaries / "graphs", "--csv", "--kernel", kernel, "--n", ",".join(map(str, counts))]
-        command += ["--offsets", offsets, "--repetitions", repetitions, "--warmup", warmup]
-        text = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
-        frames.append(pd.read_csv(io.StringIO(text)).assign(part=f"{kernel}/{offsets}"))
-    return pd.concat(frames)
+def program_rows(part: Part, binaries: Path) -> pd.DataFrame:
+    """The same part by the stand-alone program."""
+    options = {
+        "--kernel": part.kernel,
+        "--n": ",".join(map(str, part.counts)),
+        "--offsets": part.offsets,
+        "--repetitions": part.repetitions,
+        "--warmup": part.warmup_rounds,
+        "--warmup-ms": part.warmup_ms,
+    }
+    command = [str(binaries / "graphs"), "--csv", *(str(word) for pair in options.items() for word in pair)]
+    return pd.read_csv(io.StringIO(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def summarise(rows: pd.DataFrame) -> dict[str, float]:
-    """Microseconds per launch or node of one run, by quantity and N."""
-    medians = rows.groupby(["part", "mode", "launch_count", "offset_bytes"])["gpu_us"].median()
+def summarise(name: str, rows: pd.DataFrame) -> dict[str, float]:
+    """Microseconds per launch or node of one process, by quantity and N."""
+    medians = rows.groupby(["mode", "launch_count", "offset_bytes"])["gpu_us"].median()
     figures = {}
-    for (part, mode, count), values in medians.groupby(level=[0, 1, 2]):
-        if (part, mode) == ("tiny/1", "loop"):
+    for (mode, count), values in medians.groupby(level=[0, 1]):
+        if name == "loops" and mode == "loop":
             figures[f"us per launch, tiny loop, N={count}"] = values.iloc[0] / count
-        elif part == "empty/1":
-            word = "launch, empty loop" if mode == "loop" else "node, empty graph"
-            figures[f"us per {word}, N={count}"] = values.iloc[0] / count
-        elif mode == "replay" and part == f"tiny/{OFFSETS}":
+        elif name == "control" and mode == "replay":
+            figures[f"us per node, empty graph, N={count}"] = values.iloc[0] / count
+        elif name == "placements" and mode == "replay":
             figures[f"us per node, tiny graph, minimum over {OFFSETS} offsets, N={count}"] = values.min() / count
     return figures
 
 
 def compare(pairs: list[tuple[dict[str, float], dict[str, float]]]) -> pd.DataFrame:
-    """Ratio launchbench / program per quantity, geometric mean over pairs, with its 95 % t interval."""
+    """Ratio launchbench / program per quantity: of the medians, and the geometric mean with its 95 % t interval."""
     rows = []
     for name in pairs[0][0]:
         ours = np.array([pair[0][name] for pair in pairs])
@@ -103,50 +116,54 @@ def compare(pairs: list[tuple[dict[str, float], dict[str, float]]]) -> pd.DataFr
         half = stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
         low, high = np.exp(logs.mean() - half), np.exp(logs.mean() + half)
         median_ratio = np.median(ours) / np.median(theirs)
-        rows.append((name, np.median(ours), np.median(theirs), median_ratio, np.exp(logs.mean()), low, high))
-    columns = ["quantity", "launchbench", "program", "ratio of medians", "mean ratio", "low", "high"]
+        rows.append((name, len(logs), np.median(ours), np.median(theirs), median_ratio, np.exp(logs.mean()), low, high))
+    columns = ["quantity", "pairs", "launchbench", "program", "ratio of medians", "mean ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def alternate(name: str, pairs: int, binaries: Path) -> list[tuple[dict[str, float], dict[str, float]]]:
+    """Fresh processes of both sides in turn; which side goes first alternates."""
+    worker = [sys.executable, __file__, "--worker", name, "--binaries", str(binaries)]
+
+    def ours() -> dict[str, float]:
+        return json.loads(subprocess.run(worker, check=True, capture_output=True, text=True).stdout)
+
+    def theirs() -> dict[str, float]:
+        return summarise(name, program_rows(PARTS[name], binaries))
+
+    found = []
+    begun = time.monotonic()
+    for number in range(pairs):
+        if number % 2:
+            second, first = theirs(), ours()
+        else:
+            first, second = ours(), theirs()
+        found.append((first, second))
+        print(f"{name}: pair {number + 1} of {pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    return found
 
 
 def main() -> None:
     """Run the pairs and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binaries", type=Path, default=Path("build/cuda"))
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--out", type=Path, help="raw figures of every process, as JSON")
-    parser.add_argument("--cpus", help="run both sides on these logical CPUs, such as 2,3")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", type=int, default=10, help="of processes, for nodes and placements")
+    parser.add_argument("--loop-pairs", type=int, default=30, help="more for the loops: they depend on the host")
+    parser.add_argument("--out", type=Path, help="figures of every process, as JSON")
+    parser.add_argument("--worker", choices=PARTS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        json.dump(summarise(launchbench_rows(arguments.binaries)), sys.stdout)
+        rows = launchbench_rows(PARTS[arguments.worker], arguments.binaries)
+        json.dump(summarise(arguments.worker, rows), sys.stdout)
         return
-    if arguments.cpus:
-        os.sched_setaffinity(0, {int(cpu) for cpu in arguments.cpus.split(",")})
-    pairs = []
-    for number in range(arguments.pairs):
-        begun = time.monotonic()
-        worker = [sys.executable, __file__, "--worker", "--binaries", str(arguments.binaries)]
-
-        def ours(command: list[str] = worker) -> dict[str, float]:
-            return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-        def theirs() -> dict[str, float]:
-            return summarise(program_rows(arguments.binaries))
-
-        if number % 2:
-            second, first = theirs(), ours()
-        else:
-            first, second = ours(), theirs()
-        pairs.append((first, second))
-        print(
-            f"pair {number + 1} of {arguments.pairs}: {time.monotonic() - begun:.1f} s",
-            file=sys.stderr,
-            flush=True,
-        )
-    table = compare(pairs)
+    runs = {
+        name: alternate(name, arguments.loop_pairs if name == "loops" else arguments.pairs, arguments.binaries)
+        for name in PARTS
+    }
+    table = pd.concat([compare(pairs) for pairs in runs.values()])
     print(table.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
     if arguments.out:
-        arguments.out.write_text(json.dumps(pairs, indent=1), encoding="utf-8")
+        arguments.out.write_text(json.dumps(runs, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ extern "C" int launchbench_issue_runtime_empty(cudaStream_t stream, float* buffe
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define CUDA_CHECK(call)                                                                          \
@@ -221,6 +222,7 @@ struct Options {
   std::vector<unsigned> counts{8, 64, 512, 4096};
   unsigned repetitions = 50;
   unsigned warmup = 5;
+  unsigned warmup_ms = 200;
   Kernel kernel = Kernel::kTiny;
   unsigned offsets = 1;
   bool csv = false;
@@ -239,13 +241,17 @@ Series measure(const Options& options, Timer& timer, float* buffer, unsigned n) 
   issue_loop(options.kernel, stream, buffer, n);
   const Graph graph(options.kernel, buffer, n, stream);
   Series series;
-  for (unsigned i = 0; i < options.warmup + options.repetitions; ++i) {
+  const auto round = [&] {
     counter.expect(2 * n);
     const Sample loop = timer.time([&] { issue_loop(options.kernel, stream, buffer, n); });
-    const Sample replay = timer.time([&] { graph.launch(stream); });
-    if (i < options.warmup) continue;
-    series.loop.push_back(loop);
-    series.replay.push_back(replay);
+    return std::make_pair(loop, timer.time([&] { graph.launch(stream); }));
+  };
+  const auto begin = Clock::now();
+  for (unsigned i = 0; i < options.warmup || microseconds(begin, Clock::now()) < options.warmup_ms * 1e3; ++i) round();
+  for (unsigned i = 0; i < options.repetitions; ++i) {
+    const std::pair<Sample, Sample> samples = round();
+    series.loop.push_back(samples.first);
+    series.replay.push_back(samples.second);
   }
   counter.verify();
   if (!options.csv) {
@@ -302,23 +308,24 @@ constexpr size_t kBufferBytes = size_t(64) << 20;
 
 [[noreturn]] void usage(int status) {
   std::fprintf(status ? stderr : stdout,
-               "usage: graphs [--n N[,N...]] [--repetitions R] [--warmup W] [--kernel tiny|empty]\n"
-               "              [--offsets K] [--csv]\n"
+               "usage: graphs [--n N[,N...]] [--repetitions R] [--warmup W] [--warmup-ms M]\n"
+               "              [--kernel tiny|empty] [--offsets K] [--csv]\n"
                "Without options: exercises 1, 2, 3 and 5 for N = 8, 64, 512, 4096.\n"
                "  --n            launches per loop and nodes per graph, 1 to %u\n"
                "  --repetitions  timed repetitions of each (50)\n"
-               "  --warmup       untimed ones before (5)\n"
+               "  --warmup       untimed rounds before (5)\n"
+               "  --warmup-ms    and for at least so many milliseconds, 0 to 60000 (200)\n"
                "  --offsets      repeat at K evenly spaced offsets of one 64 MiB buffer, 1 to 4096 (needs --csv)\n"
                "  --csv          one row a repetition instead of tables\n",
                kMaxCount);
   std::exit(status);
 }
 
-unsigned parse_number(const std::string& text, unsigned maximum) {
+unsigned parse_number(const std::string& text, unsigned maximum, unsigned minimum = 1) {
   char* end = nullptr;
   const unsigned long value = std::strtoul(text.c_str(), &end, 10);
-  if (text.empty() || text[0] < '0' || text[0] > '9' || *end || value < 1 || value > maximum) {
-    std::fprintf(stderr, "graphs: got '%s'; expected a whole number from 1 to %u\n", text.c_str(), maximum);
+  if (text.empty() || text[0] < '0' || text[0] > '9' || *end || value < minimum || value > maximum) {
+    std::fprintf(stderr, "graphs: got '%s'; expected a whole number from %u to %u\n", text.c_str(), minimum, maximum);
     usage(2);
   }
   return static_cast<unsigned>(value);
@@ -346,6 +353,8 @@ Options parse(int argc, char** argv) {
       options.repetitions = parse_number(value, 1000000);
     } else if (name == "--warmup") {
       options.warmup = parse_number(value, 1000000);
+    } else if (name == "--warmup-ms") {
+      options.warmup_ms = parse_number(value, 60000, 0);
     } else if (name == "--offsets") {
       options.offsets = parse_number(value, 4096);
     } else if (name == "--kernel" && (value == "tiny" || value == "empty")) {
