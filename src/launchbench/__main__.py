@@ -13,7 +13,9 @@ from pathlib import Path
 import launchbench
 from launchbench.config import SETTINGS_VARIABLE, Config, load, read
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped
 from launchbench.names import host_slug
+from launchbench.protocol import MAX_LAUNCH_COUNT
 
 
 def _config(arguments: argparse.Namespace) -> Config:
@@ -22,7 +24,7 @@ def _config(arguments: argparse.Namespace) -> Config:
         return read(arguments.config or Path("config.yaml"))
     try:
         return load(json.loads(settings), SETTINGS_VARIABLE)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LaunchbenchError(f"{SETTINGS_VARIABLE}: not JSON: {error}") from error
 
 
@@ -47,8 +49,9 @@ def _measure(arguments: argparse.Namespace) -> None:
     from launchbench import job
 
     config = _config(arguments)
-    if not arguments.launch_count >= 1:
-        raise LaunchbenchError(f"--launch-count: got {arguments.launch_count}; expected a whole number from 1")
+    if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
+        expected = f"a whole number from 1 to {MAX_LAUNCH_COUNT}"
+        raise LaunchbenchError(f"--launch-count: got {arguments.launch_count}; expected {expected}")
     request = job.Job(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
@@ -123,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tables", type=Path, default=Path("build/tables"))
 
     sub = command("schemas", _schemas, "write the generated schemas and docs/columns.md")
-    sub.add_argument("--project", type=Path, default=Path("."), help="root of the project")
+    sub.add_argument("--project", type=Path, default=Path(), help="root of the project")
     return parser
 
 
@@ -137,8 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.action(arguments)
     except LaunchbenchError as error:
-        for line in str(error).splitlines():
-            print(f"launchbench: {line}", file=sys.stderr)
+        for line in str(error).split("\n"):
+            print(f"launchbench: {escaped(line)}", file=sys.stderr)
         return 1
     except Exception:
         traceback.print_exc()

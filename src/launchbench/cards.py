@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from launchbench.config import Config
 from launchbench.driver import call
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped
 from launchbench.names import slug
 from launchbench.record import card_id
 
@@ -48,7 +49,9 @@ class Card:
         if known is not None:
             return known
         made = slug(self.name)
-        return made if made not in config.gpus else "{}-sm{}{}".format(made, *self.compute_capability)
+        while made in config.gpus:
+            made = "{}-sm{}{}".format(made, *self.compute_capability)
+        return made
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for ``launchbench probe``."""
@@ -114,4 +117,4 @@ def choose(cards: list[Card], config: Config, label: str, card: str | None = Non
         return fitting[0]
     asked = label if card is None else f"{label} (card {card})"
     found = ", ".join(f"{one.name} = {one.label(config)} (card {one.id})" for one in cards) or "none"
-    raise LaunchbenchError(f"asked to measure {asked}; found {found}: nothing was measured")
+    raise LaunchbenchError(escaped(f"asked to measure {asked}; found {found}: nothing was measured"))

@@ -42,9 +42,7 @@ RAW: tuple[Column, ...] = (
     Column("kernel", "str", "kernel that was launched", choices=KERNELS),
     Column("mode", "str", "loop of N launches, or one replay of the graph captured from it", choices=MODES),
     Column("repetition", "int", "number of the repetition, from 0", minimum=0),
-    Column(
-        "order", "int", "0 when this mode ran first in its repetition, 1 when second", minimum=0, maximum=1
-    ),
+    Column("order", "int", "0 when this mode ran first in its repetition, 1 when second", minimum=0, maximum=1),
     _us("start_us", "host clock since the block began, at the start of this interval"),
     _us("gpu_us", "between the two events around the work, on its stream", nullable=True),
     _us("issue_us", "host clock from before the first launch call until the last has returned"),
@@ -96,9 +94,7 @@ SUMMARY: tuple[Column, ...] = (
     _us("replay_total_us", "median host time of one replay including the synchronize", True),
     _us("replay_us_per_node", "replay_us / N", True),
     Column("speedup", "float", "loop_us / replay_us", nullable=True),
-    Column(
-        "speedup_low", "float", "lower end of its 95 % bootstrap interval (pairs resampled)", nullable=True
-    ),
+    Column("speedup_low", "float", "lower end of its 95 % bootstrap interval (pairs resampled)", nullable=True),
     Column("speedup_high", "float", "upper end", nullable=True),
     _us("capture_us", "host time of capturing the N launches", True),
     _us("instantiate_us", "host time of instantiating the graph", True),

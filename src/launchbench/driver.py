@@ -32,9 +32,7 @@ class DriverError(LaunchbenchError):
         hint = f"; {_NEWER_TOOLKIT[code]}" if code in _NEWER_TOOLKIT else ""
         if code == 100:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-            hint = (
-                f"; no visible GPU (CUDA_VISIBLE_DEVICES={'not set' if visible is None else repr(visible)})"
-            )
+            hint = f"; no visible GPU (CUDA_VISIBLE_DEVICES={'not set' if visible is None else repr(visible)})"
         super().__init__(f"{call} failed: {name} ({code}){hint}")
 
 

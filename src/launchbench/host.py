@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,15 +21,20 @@ def host_facts(pci_bus_id: str | None) -> Host:
     missing: dict[str, str] = {}
     cpu = _lscpu(missing)
     affinity = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    numa_nodes = cpu.get("NUMA node(s)")
+    cpu_model = cpu.get("Model name") or cpu.get("BIOS Model name")
+    numa_nodes = cpu.get("NUMA node(s)", "")
+    for field, known in (("cpu_model", cpu_model), ("numa_nodes", numa_nodes), ("hypervisor", cpu)):
+        if not known:
+            missing.setdefault(field, missing.get("lscpu", "lscpu does not say"))
+    missing.pop("lscpu", None)
     first = affinity[0] if affinity else 0
     return Host(
         hostname=platform.node() or "unknown",
-        cpu_model=cpu.get("Model name") or cpu.get("BIOS Model name"),
+        cpu_model=cpu_model,
         cpu_count=os.cpu_count(),
         affinity=affinity,
         numa_node_of_gpu=_numa_node(pci_bus_id, missing),
-        numa_nodes=int(numa_nodes) if numa_nodes and numa_nodes.isdigit() else None,
+        numa_nodes=int(numa_nodes) if re.fullmatch("[0-9]+", numa_nodes) else None,
         governor=_read(f"/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor", "governor", missing),
         hypervisor=cpu.get("Hypervisor vendor") or ("none seen" if cpu else None),
         kernel=platform.release() or None,
@@ -52,8 +58,8 @@ def _lscpu(missing: dict[str, str]) -> dict[str, str]:
             if entry.get("data"):
                 pairs.setdefault(str(entry["field"]).rstrip(":"), str(entry["data"]))
         return pairs
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-        missing["cpu_model"] = f"lscpu: {' '.join(str(error).split())}"
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
+        missing["lscpu"] = f"lscpu: {' '.join(str(error).split())}"
         return {}
 
 
@@ -61,12 +67,13 @@ def _numa_node(pci_bus_id: str | None, missing: dict[str, str]) -> int | None:
     if not pci_bus_id:
         missing["numa_node_of_gpu"] = "PCI address unknown"
         return None
-    domain, _, rest = pci_bus_id.lower().partition(":")
-    text = _read(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node", "numa_node_of_gpu", missing)
-    if text is None or not text.lstrip("-").isdigit():
+    # NVML writes the domain with eight digits, the kernel with at least four.
+    address = re.sub("^0+(?=[0-9a-f]{4,}:)", "", pci_bus_id.lower())
+    text = _read(f"/sys/bus/pci/devices/{address}/numa_node", "numa_node_of_gpu", missing)
+    if text is None:
         return None
-    if int(text) < 0:
-        missing["numa_node_of_gpu"] = "the kernel reports none (-1)"
+    if not re.fullmatch("[0-9]+", text):
+        missing["numa_node_of_gpu"] = f"the kernel reports none ({text})"
         return None
     return int(text)
 

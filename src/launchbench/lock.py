@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped
 
 # Not tempfile.gettempdir(): TMPDIR differs between users and jobs, and then they would not exclude each other.
 LOCK_DIR = Path("/tmp")
@@ -39,13 +40,13 @@ def card_lock(uuid: str, timeout_s: float = 3600.0, folder: Path = LOCK_DIR) -> 
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise LaunchbenchError(
-                        f"{path}: another measurement still holds this card after {timeout_s:.0f} s"
-                    ) from None
+                    raise _error(path, f"another measurement still holds this card after {timeout_s:.0f} s") from None
                 if not waiting:
+                    waiting = True
                     print(f"waiting for another measurement on {uuid} to finish", file=sys.stderr, flush=True)
-                waiting = True
                 time.sleep(0.2)
+            except OSError as error:
+                raise _error(path, f"cannot be locked: {error.strerror}") from error
         yield
     finally:
         os.close(handle)
@@ -54,15 +55,20 @@ def card_lock(uuid: str, timeout_s: float = 3600.0, folder: Path = LOCK_DIR) -> 
 def _open(path: Path) -> int:
     # Read-only and without O_CREAT where it exists: in a sticky folder Linux refuses O_CREAT on another
     # user's file (fs.protected_regular), and flock needs no write access.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    # O_NONBLOCK: opening a pipe that somebody has put there must not wait for its writer.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     for _ in range(10):
         try:
-            return os.open(path, flags)
-        except FileNotFoundError:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, flags)
             with contextlib.suppress(FileExistsError):
                 created = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
                 os.fchmod(created, 0o644)  # whatever the umask: other users must be able to open it
                 os.close(created)
         except OSError as error:
-            raise LaunchbenchError(f"{path}: cannot be opened for locking: {error.strerror}") from error
-    raise LaunchbenchError(f"{path}: cannot be created")
+            raise _error(path, f"cannot be opened for locking: {error.strerror}") from error
+    raise _error(path, "cannot be created")
+
+
+def _error(path: Path, reason: str) -> LaunchbenchError:
+    return LaunchbenchError(escaped(f"{path}: {reason}"))

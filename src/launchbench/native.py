@@ -25,8 +25,7 @@ class NativeLoops:
             self._library = ctypes.CDLL(str(path.resolve()))
             self._driver = self._library.launchbench_issue_driver
             self._runtime = {
-                kernel: getattr(self._library, f"launchbench_issue_runtime_{kernel}")
-                for kernel in ("tiny", "empty")
+                kernel: getattr(self._library, f"launchbench_issue_runtime_{kernel}") for kernel in ("tiny", "empty")
             }
         except (OSError, AttributeError) as error:
             raise LaunchbenchError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from error

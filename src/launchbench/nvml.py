@@ -71,14 +71,15 @@ class Nvml:
         field: str,
         query: str,
         *arguments: Any,
-        of: Callable[[Any], Any] = lambda x: x,
+        of: Callable[[Any], Any] | None = None,
     ) -> Any:
         """One query; on any failure None, with the reason under ``missing[field]``."""
         if self._absent:
             missing[field] = self._absent
             return None
         try:
-            return of(_decoded(getattr(self._library, query)(*arguments)))
+            answer = getattr(self._library, query)(*arguments)
+            return (of or _plain)(answer)
         except AttributeError:
             missing[field] = f"this pynvml has no {query}; the package is nvidia-ml-py"
         except UnicodeDecodeError:
@@ -128,20 +129,14 @@ class Nvml:
                 gpu,
                 of=lambda mw: mw / 1000,
             ),
-            "ecc_enabled": ask(
-                missing, "ecc_enabled", "nvmlDeviceGetEccMode", gpu, of=lambda mode: bool(mode[0])
-            ),
-            "mig_enabled": ask(
-                missing, "mig_enabled", "nvmlDeviceGetMigMode", gpu, of=lambda mode: bool(mode[0])
-            ),
+            "ecc_enabled": ask(missing, "ecc_enabled", "nvmlDeviceGetEccMode", gpu, of=lambda mode: bool(mode[0])),
+            "mig_enabled": ask(missing, "mig_enabled", "nvmlDeviceGetMigMode", gpu, of=lambda mode: bool(mode[0])),
             "persistence_enabled": ask(
-                missing, "persistence_enabled", "nvmlDeviceGetPersistenceMode", gpu, of=bool
+                missing, "persistence_enabled", "nvmlDeviceGetPersistenceMode", gpu, of=lambda mode: bool(_plain(mode))
             ),
             "pcie_generation": ask(missing, "pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", gpu),
             "pcie_width": ask(missing, "pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", gpu),
-            "pcie_max_generation": ask(
-                missing, "pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration", gpu
-            ),
+            "pcie_max_generation": ask(missing, "pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration", gpu),
             "pcie_max_width": ask(missing, "pcie_max_width", "nvmlDeviceGetMaxPcieLinkWidth", gpu),
             "unavailable": missing,
         }
@@ -156,9 +151,7 @@ class Nvml:
             missing["throttle_reasons"] = missing["throttle_reasons_mask"]
         return DeviceState(
             taken_utc=utc_text(datetime.now(UTC)),
-            sm_clock_mhz=ask(
-                missing, "sm_clock_mhz", "nvmlDeviceGetClockInfo", gpu, getattr(lib, "NVML_CLOCK_SM", 1)
-            ),
+            sm_clock_mhz=ask(missing, "sm_clock_mhz", "nvmlDeviceGetClockInfo", gpu, getattr(lib, "NVML_CLOCK_SM", 1)),
             memory_clock_mhz=ask(
                 missing, "memory_clock_mhz", "nvmlDeviceGetClockInfo", gpu, getattr(lib, "NVML_CLOCK_MEM", 2)
             ),
@@ -209,8 +202,12 @@ def throttle_names(mask: int) -> list[str]:
     return names + ([f"unknown_{unknown:#x}"] if unknown else [])
 
 
-def _decoded(answer: Any) -> Any:
-    return answer.decode() if isinstance(answer, bytes) else answer
+def _plain(answer: Any) -> Any:
+    if isinstance(answer, bytes):
+        return answer.decode()
+    if not isinstance(answer, str | int):
+        raise TypeError(f"answer is of type {type(answer).__name__}")
+    return answer
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from launchbench.config import SETTINGS_VARIABLE, Config
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import refusal, shown
 from launchbench.names import host_slug
 from launchbench.protocol import Protocol
 from launchbench.toolkit import toolkit_identity
@@ -52,7 +53,10 @@ def probe_cards(config: Config) -> list[tuple[str, str]]:
     if known is None:
         known = json.dumps(_probe(config))
         os.environ[CARDS_VARIABLE] = known
-    return [(str(label), str(card)) for label, card in json.loads(known)]
+    try:
+        return [(str(label), str(card)) for label, card in json.loads(known)]
+    except (ValueError, TypeError):
+        raise refusal(CARDS_VARIABLE, f"got {shown(known)}", "no such variable: launchbench sets it itself") from None
 
 
 def _probe(config: Config) -> list[tuple[str, str]]:
@@ -67,7 +71,12 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     except subprocess.TimeoutExpired:
         raise LaunchbenchError(f"the NVIDIA driver did not answer within {PROBE_TIMEOUT_S} s") from None
     if done.returncode != 0:
-        raise LaunchbenchError(done.stderr.strip() or f"probe ended with status {done.returncode}")
+        said = done.stderr.strip()
+        if "CUDA_ERROR_NO_DEVICE" in said:
+            print(said, file=sys.stderr)
+            return []
+        lines = [line.removeprefix("launchbench: ") for line in said.splitlines()]
+        raise LaunchbenchError("\n".join(lines) or f"probe ended with status {done.returncode}")
     return [(card["label"], card["card"]) for card in json.loads(done.stdout)]
 
 
@@ -110,8 +119,9 @@ class Plan:
     def _is_kept(self, receipt: Path) -> bool:
         try:
             sizes = json.loads(receipt.read_bytes())["size_bytes"]
-            return all((self.results / name).stat().st_size == size for name, size in sizes.items())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            kept = [(self.results / name).stat().st_size == size for name, size in sizes.items()]
+            return bool(kept) and all(kept)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
 
     def cached(self) -> str:
@@ -124,8 +134,9 @@ class Plan:
         identity = hashlib.sha256()
         for path in self._files():
             if not self._belongs(path, own):
-                status = path.stat()
-                identity.update(f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n".encode())
+                status = path.lstat()  # a link may lead nowhere
+                line = f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n"
+                identity.update(os.fsencode(line))
         return identity.hexdigest()[:16]
 
     def _files(self) -> Iterator[Path]:

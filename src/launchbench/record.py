@@ -18,9 +18,7 @@ RECORD_FORMAT = "launchbench-record/1"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SafeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-Utc = Annotated[
-    str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z$")
-]
+Utc = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z$")]
 Microseconds = Annotated[float, Field(ge=0)]
 
 
@@ -168,9 +166,7 @@ class Block(_Part):
     capture_us: Microseconds
     instantiate_us: Microseconds
     upload_us: Microseconds
-    first_replay_us: Microseconds = Field(
-        description="first replay after upload, host clock, with synchronize"
-    )
+    first_replay_us: Microseconds = Field(description="first replay after upload, host clock, with synchronize")
     buffer_address: str = Field(pattern=r"^0x[0-9a-f]+$")
     started_utc: Utc
     before: DeviceState

@@ -2,7 +2,7 @@
 
 Layout: ``<results_dir>/<site>/<label>/<card>/<run_id>.csv`` and ``.json``. Both are written to a temporary
 name and renamed, the record last: a CSV counts only once its record vouches for it. Nothing here ever
-replaces or removes a result. This module knows neither statistics nor Snakemake.
+replaces or removes a complete result. This module knows neither statistics nor Snakemake.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ def write_atomically(path: Path, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+    except FileExistsError as error:
+        raise _error(path, f"cannot be written: {error.filename} is not a folder") from error
     except OSError as error:
         raise _error(path, f"cannot be written: {error.strerror or error}") from error
 
@@ -94,7 +96,7 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
         raw: repetitions, columns as in ``columns.RAW``.
 
     Raises:
-        LaunchbenchError: the folder cannot be written, or a result of this name exists.
+        LaunchbenchError: the folder cannot be written, or a result of this name exists; neither file is left.
     """
     text = raw.to_csv(index=False, lineterminator="\n", columns=[column.name for column in RAW])
     data = text.encode("ascii")
@@ -116,7 +118,11 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
         if os.path.lexists(path):
             raise _error(path, "exists already; results are never replaced")
     write_atomically(folder / record.raw.file, data)
-    write_atomically(record_path, record.to_json().encode())
+    try:
+        write_atomically(record_path, record.to_json().encode())
+    except LaunchbenchError:
+        (folder / record.raw.file).unlink()
+        raise
     return record_path
 
 
@@ -191,7 +197,7 @@ def find_files(results_dir: Path, problems: list[Problem] | None = None) -> Iter
         problems: folders that cannot be listed are added to it.
     """
     folders = [results_dir] if results_dir.is_dir() else []
-    for depth in range(len(_LAYOUT) + 1):
+    for _ in range(len(_LAYOUT) + 1):
         inside: list[Path] = []
         for folder in folders:
             try:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from typing import IO, Any
 
 import pandas as pd
 import pandera.pandas as pa
-from pandera.errors import SchemaError
+from pandas.api.types import is_float_dtype
+from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench import columns
 from launchbench.columns import Column
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped, shown
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
 
@@ -53,10 +57,17 @@ def validate(frame: pd.DataFrame, table: Sequence[Column], source: str) -> pd.Da
     Raises:
         LaunchbenchError: one line naming source, column, row and value.
     """
+    for column in table:
+        if column.kind == "int" and column.name in frame and is_float_dtype(frame[column.name]):
+            cut = frame[column.name] % 1 > 0  # they would be cut off
+            if cut.any():
+                value = frame.loc[cut, column.name].iloc[0]
+                raise LaunchbenchError(escaped(f"{source}: {column.name}: got {value}; expected {_expected(column)}"))
     try:
         return schema(table).validate(frame)
-    except SchemaError as error:
-        raise LaunchbenchError(f"{source}: {_explain(error, table)}") from error
+    except (SchemaError, SchemaErrors) as error:
+        first = error.schema_errors[0] if isinstance(error, SchemaErrors) else error
+        raise LaunchbenchError(escaped(f"{source}: {_explain(first, table)}")) from error
 
 
 def _explain(error: SchemaError, table: Sequence[Column]) -> str:
@@ -67,7 +78,7 @@ def _explain(error: SchemaError, table: Sequence[Column]) -> str:
         return " ".join(str(error).split())[:300]
     value, row = cases["failure_case"].iloc[0], cases["index"].iloc[0]
     place = "" if pd.isna(row) else f", row {int(row) + 1}"
-    return f"{column.name}{place}: got {str(value)[:60]!r}; expected {_expected(column)}"
+    return f"{column.name}{place}: got {shown(str(value))}; expected {_expected(column)}"
 
 
 def _expected(column: Column) -> str:
@@ -87,16 +98,31 @@ def parse_csv(stream: IO[bytes], table: Sequence[Column], source: str) -> pd.Dat
     Raises:
         LaunchbenchError: not CSV, or not the table's columns and values.
     """
+    data = stream.read()
+    _check_shape(data, [column.name for column in table], source)
     try:
-        text = pd.read_csv(stream, dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
-    except (ValueError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise LaunchbenchError(f"{source}: not a CSV table: {' '.join(str(error).split())}") from error
-    expected = [column.name for column in table]
-    if list(text.columns) != expected:
-        raise LaunchbenchError(
-            f"{source}: columns are {', '.join(map(str, text.columns))}; expected {', '.join(expected)}"
-        )
+        text = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
+    except (ValueError, pd.errors.ParserError) as error:
+        raise LaunchbenchError(escaped(f"{source}: not a CSV table: {error}")) from error
     return validate(pd.DataFrame({c.name: _convert(text[c.name], c, source) for c in table}), table, source)
+
+
+def _check_shape(data: bytes, expected: list[str], source: str) -> None:
+    """Every row has the header's columns: pandas fills short rows up, and shifts all if the first is too long."""
+    rows = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline=""), strict=True)
+    try:
+        header = next(rows, [])
+        if header != expected:
+            raise LaunchbenchError(
+                escaped(f"{source}: columns are {', '.join(header)[:600] or 'none'}; expected {', '.join(expected)}")
+            )
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(expected):
+                raise LaunchbenchError(
+                    escaped(f"{source}: row {number}: got {len(row)} columns; expected {len(expected)}")
+                )
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise LaunchbenchError(escaped(f"{source}: not a CSV table: {error}")) from error
 
 
 def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[Any]:
@@ -108,16 +134,17 @@ def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[A
         pattern = r"[+-]?[0-9]{1,18}" if column.kind == "int" else r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|inf)"
         values = pd.to_numeric(series.where(series.str.fullmatch(pattern)), errors="coerce")
     bad = values.isna() & ~series.isin(["", "nan"] if column.nullable else [])
+    if column.kind == "float":
+        bad |= values.abs().eq(float("inf")) & ~series.str.endswith("inf")  # 1e400
     if bad.any():
         row = int(bad.to_numpy().argmax())
-        raise LaunchbenchError(
-            f"{source}: {column.name}, row {row + 1}: got {str(series.iloc[row])[:60]!r}; expected {_expected(column)}"
-        )
+        got = f"got {shown(series.iloc[row])}; expected {_expected(column)}"
+        raise LaunchbenchError(escaped(f"{source}: {column.name}, row {row + 1}: {got}"))
     return values.astype("Int64") if column.kind == "int" and column.nullable else values
 
 
 def write_csv(frame: pd.DataFrame, table: Sequence[Column], source: str) -> bytes:
-    """The validated frame as CSV bytes with ``\\n`` line ends and shortest exact floats."""
+    """The validated frame as CSV bytes with line feeds as line ends and shortest exact floats."""
     names = [column.name for column in table]
     return validate(frame[names], table, source).to_csv(index=False, lineterminator="\n").encode()
 

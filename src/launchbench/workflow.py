@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from launchbench.config import SETTINGS_VARIABLE, Config, load
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped
 from launchbench.yaml_file import read_yaml
 
 P = ParamSpec("P")
@@ -21,8 +22,8 @@ def or_exit(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> 
     try:
         return function(*arguments, **named)
     except LaunchbenchError as error:
-        for line in str(error).splitlines():
-            print(f"launchbench: {line}", file=sys.stderr)
+        for line in str(error).split("\n"):
+            print(f"launchbench: {escaped(line)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
