@@ -22,7 +22,8 @@ def host_facts(pci_bus_id: str | None) -> Host:
     cpu = _lscpu(missing)
     affinity = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cpu_model = cpu.get("Model name") or cpu.get("BIOS Model name")
-    numa_nodes = cpu.get("NUMA node(s)", "")
+    nodes = cpu.get("NUMA node(s)", "")
+    numa_nodes = int(nodes) if re.fullmatch("[0-9]+", nodes) else None
     for field, known in (("cpu_model", cpu_model), ("numa_nodes", numa_nodes), ("hypervisor", cpu)):
         if not known:
             missing.setdefault(field, missing.get("lscpu", "lscpu does not say"))
@@ -34,7 +35,7 @@ def host_facts(pci_bus_id: str | None) -> Host:
         cpu_count=os.cpu_count(),
         affinity=affinity,
         numa_node_of_gpu=_numa_node(pci_bus_id, missing),
-        numa_nodes=int(numa_nodes) if re.fullmatch("[0-9]+", numa_nodes) else None,
+        numa_nodes=numa_nodes,
         governor=_read(f"/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor", "governor", missing),
         hypervisor=cpu.get("Hypervisor vendor") or ("none seen" if cpu else None),
         kernel=platform.release() or None,

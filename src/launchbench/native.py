@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launchbench.driver import check
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped
 
 Issue = Callable[[], int]
 """Issues one whole loop and returns a status; arguments are bound beforehand to keep Python out of the way."""
@@ -28,7 +29,7 @@ class NativeLoops:
                 kernel: getattr(self._library, f"launchbench_issue_runtime_{kernel}") for kernel in ("tiny", "empty")
             }
         except (OSError, AttributeError) as error:
-            raise LaunchbenchError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from error
+            raise LaunchbenchError(escaped(f"{path}: cannot be loaded: {error}")) from error
         self._driver.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint]
         self._driver.restype = ctypes.c_int
         for function in self._runtime.values():

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 import launchbench
 from launchbench.errors import LaunchbenchError
+from launchbench.messages import escaped
 from launchbench.record import Code, Software
 from launchbench.sources import MEASURING_MODULES, PACKAGE
 
@@ -54,9 +55,9 @@ def read_manifest(binaries: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise LaunchbenchError(f"{path}: {error.strerror}; `launchbench build` makes it") from error
+        raise _error(path, f"{error.strerror}; `launchbench build` makes it") from error
     except ValueError as error:
-        raise LaunchbenchError(f"{path}: not a build manifest; `launchbench build` makes it") from error
+        raise _error(path, "not a build manifest; `launchbench build` makes it") from error
 
 
 def code(binaries: Path) -> Code:
@@ -105,10 +106,14 @@ def _checked(binaries: Path, manifest: Manifest, product: str) -> str:
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise LaunchbenchError(f"{path}: {error.strerror}; `launchbench build` makes it") from error
+        raise _error(path, f"{error.strerror}; `launchbench build` makes it") from error
     if product not in manifest.products or found != manifest.products[product].sha256:
-        raise LaunchbenchError(f"{path}: is not the file that build.json describes; `launchbench build` makes both")
+        raise _error(path, "is not the file that build.json describes; `launchbench build` makes both")
     return found
+
+
+def _error(path: Path, reason: str) -> LaunchbenchError:
+    return LaunchbenchError(escaped(f"{path}: {reason}"))
 
 
 def _git(*arguments: str) -> str | None:

@@ -1,0 +1,493 @@
+"""From files of known cost to tables: figures, flags and gaps."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from launchbench import columns, flags, tables
+from launchbench.aggregate import Tables, aggregate, write_tables
+from launchbench.comparison import read_table
+from launchbench.protocol import Protocol
+from launchbench.summarise import break_even
+from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_four_cards, write_job, write_sweep
+
+LABELS = ["t4", "a100", "h100", "h200"]
+
+
+def tabulate(results: Path, labels: list[str] | None = None, counts: tuple[int, ...] = LAUNCH_COUNTS) -> Tables:
+    return aggregate(results, labels or [], counts)
+
+
+def row(made: Tables, count: int, path: str = "native-driver", kernel: str = "tiny", **more: Any) -> dict[Any, Any]:
+    rows = made.summary
+    for name, value in {"launch_count": count, "launch_path": path, "kernel": kernel, **more}.items():
+        rows = rows[rows[name] == value]
+    assert len(rows) == 1
+    return rows.to_dict("records")[0]
+
+
+def test_known_costs_come_back(tmp_path: Path) -> None:
+    model = CostModel()
+    write_sweep(tmp_path, model=model)
+    made = tabulate(tmp_path)
+    for count in LAUNCH_COUNTS:
+        got = row(made, count)
+        loop, replay = model.loop_us(count), model.replay_us(count)
+        assert got["loop_us"] == pytest.approx(loop, rel=0.003)
+        assert got["replay_us"] == pytest.approx(replay, rel=0.003)
+        assert got["speedup"] == pytest.approx(loop / replay, rel=0.005)
+        assert got["speedup_low"] < got["speedup"] < got["speedup_high"] < got["speedup_low"] * 1.01
+        assert got["loop_low_us"] < got["loop_us"] < got["loop_high_us"]
+        assert got["loop_us_per_launch"] == got["loop_us"] / count
+        assert got["replay_us_per_node"] == got["replay_us"] / count
+        assert got["loop_issue_us"] == pytest.approx(loop - model.loop_fixed, rel=0.005)
+        assert got["loop_total_us"] == pytest.approx(loop + model.synchronize, rel=0.003)
+        assert got["replay_issue_us"] == model.replay_call
+        assert (got["capture_us"], got["instantiate_us"], got["upload_us"]) == model.once_us(count)
+        assert got["break_even_replays"] == math.ceil(sum(model.once_us(count)) / (loop - replay))
+        assert (got["repetitions_used"], got["repetitions_flagged"], got["flags"]) == (50, 0, "")
+    assert row(made, 512, "cuda-python")["loop_us"] == pytest.approx(model.loop_us(512, "cuda-python"), rel=0.003)
+    assert row(made, 512, kernel="empty")["replay_us"] == pytest.approx(model.replay_us(512, "empty"), rel=0.003)
+    assert row(made, 512)["regime"] == "below-queue-depth"
+    assert row(made, 4096)["regime"] == "past-queue-depth"
+    assert made.gaps.empty
+
+
+def test_medians_and_ratio_are_those_of_the_repetitions(tmp_path: Path) -> None:
+    write_job(tmp_path, 64)
+    made = tabulate(tmp_path)
+    tidy = made.tidy[(made.tidy["launch_path"] == "native-driver") & (made.tidy["kernel"] == "tiny")]
+    median = tidy.groupby("mode")["gpu_us"].median()
+    assert row(made, 64)["loop_us"] == median["loop"]
+    assert row(made, 64)["speedup"] == median["loop"] / median["replay"]
+
+
+def test_lines_over_n_give_the_costs(tmp_path: Path) -> None:
+    model = CostModel()
+    write_sweep(tmp_path, model=model)
+    fits = tabulate(tmp_path).fits
+    chosen = fits[(fits["launch_path"] == "native-driver") & (fits["kernel"] == "tiny")].set_index("mode")
+    for mode, fixed, each in (("loop", model.loop_fixed, model.issue), ("replay", model.replay_fixed, model.node)):
+        assert chosen.loc[mode, "points"] == 4
+        assert chosen.loc[mode, "per_launch_us"] == pytest.approx(each, rel=0.003)
+        assert chosen.loc[mode, "fixed_us"] == pytest.approx(fixed, rel=0.1)
+        assert chosen.loc[mode, "per_launch_low_us"] < each < chosen.loc[mode, "per_launch_high_us"]
+        assert chosen.loc[mode, "largest_residual_percent"] < 1
+        assert chosen.loc[mode, "verdict"].startswith("straight line")
+
+
+def test_a_line_that_does_not_fit_says_so_and_names_the_regime(tmp_path: Path) -> None:
+    write_sweep(tmp_path, model=CostModel(past_depth_issue=1.2))
+    fits = tabulate(tmp_path).fits
+    verdict = fits[(fits["launch_path"] == "native-driver") & (fits["mode"] == "loop")]["verdict"].iloc[0]
+    assert "wrong model" in verdict
+    assert "N = 4096 lies past the queue's depth" in verdict
+
+
+@pytest.mark.parametrize(
+    ("counts", "points", "verdict", "has_line"),
+    [((512,), 1, "no line: one N only", False), ((8, 512), 2, "line through two points", True)],
+)
+def test_few_values_of_n(tmp_path: Path, counts: tuple[int, ...], points: int, verdict: str, has_line: bool) -> None:
+    write_sweep(tmp_path, counts)
+    fits = tabulate(tmp_path, counts=counts).fits
+    assert set(fits["points"]) == {points}
+    assert fits["verdict"].str.startswith(verdict).all()
+    assert fits["per_launch_us"].notna().all() == has_line
+    assert fits["per_launch_low_us"].isna().all()
+    assert fits["largest_residual_percent"].isna().all()
+
+
+def test_one_repetition_has_no_interval(tmp_path: Path) -> None:
+    write_sweep(tmp_path, repetitions=1)
+    made = tabulate(tmp_path)
+    assert made.summary["loop_us"].notna().all()
+    for name in ("loop_low_us", "loop_high_us", "replay_low_us", "speedup_low", "speedup_high"):
+        assert made.summary[name].isna().all()
+
+
+# --- flags of repetitions
+
+
+def _set(raw: pd.DataFrame, mode: str, column: str, value: float) -> None:
+    at = (raw["mode"] == mode) & (raw["repetition"] == 3) & (raw["launch_path"] == "native-driver")
+    raw.loc[at & (raw["kernel"] == "tiny"), column] = value
+
+
+ROW_FLAGS = [
+    ("replay", "gpu_us", np.nan, "replay: no GPU time"),
+    ("loop", "gpu_us", 0.0, "loop: GPU time not positive"),
+    ("loop", "gpu_us", -1.0, "loop: GPU time not positive"),
+    ("loop", "gpu_us", np.inf, "loop: GPU time not positive"),
+    ("replay", "issue_us", 0.0, "replay: host time not positive"),
+    ("loop", "total_us", -3.0, "loop: host time not positive; loop: total time below issue time"),
+    ("loop", "issue_us", 1e7, "loop: total time below issue time"),
+    ("replay", "gpu_us", 1e6, "replay: GPU time longer than the host saw"),
+]
+
+
+@pytest.mark.parametrize(("mode", "column", "value", "reason"), ROW_FLAGS)
+def test_an_impossible_time_leaves_its_pair_out(
+    tmp_path: Path, mode: str, column: str, value: float, reason: str
+) -> None:
+    write_job(tmp_path, 512, edit=lambda _, raw: _set(raw, mode, column, value))
+    made = tabulate(tmp_path)
+    flagged = made.tidy[made.tidy["flag"] != ""]
+    assert sorted(flagged["mode"]) == ["loop", "replay"]
+    assert set(flagged["repetition"]) == {3}
+    assert flagged["flag"].str.startswith(reason).all()
+    got = row(made, 512)
+    assert (got["repetitions_used"], got["repetitions_flagged"]) == (49, 1)
+    assert got["flags"].startswith(reason) and got["flags"].endswith("(1 repetition)")
+    assert got["loop_us"] == pytest.approx(CostModel().loop_us(512), rel=0.01)
+    assert row(made, 512, "cuda-python")["repetitions_flagged"] == 0
+    assert len(made.tidy) == 400
+
+
+def test_events_may_begin_a_little_before_the_host_clock(tmp_path: Path) -> None:
+    def edit(_: dict[str, Any], raw: pd.DataFrame) -> None:
+        raw["gpu_us"] = raw["total_us"] + flags.HOST_SLACK_US
+
+    write_job(tmp_path, 8, edit=edit)
+    assert (tabulate(tmp_path).tidy["flag"] == "").all()
+
+
+def test_a_repetition_without_its_partner_or_twice_is_left_out(tmp_path: Path) -> None:
+    def edit(_: dict[str, Any], raw: pd.DataFrame) -> pd.DataFrame:
+        mine = (raw["launch_path"] == "native-driver") & (raw["kernel"] == "tiny")
+        lost = mine & (raw["repetition"] == 1) & (raw["mode"] == "replay")
+        twice = raw[mine & (raw["repetition"] == 2) & (raw["mode"] == "loop")]
+        return pd.concat([raw[~lost], twice], ignore_index=True)
+
+    write_job(tmp_path, 8, edit=edit)
+    got = row(tabulate(tmp_path), 8)
+    assert got["repetitions_used"] == 48
+    assert got["flags"] == "no replay in this repetition (1 repetition); recorded twice (1 repetition)"
+
+
+# --- flags of blocks
+
+
+def _block(**changes: Any) -> Any:
+    def edit(record: dict[str, Any], _: pd.DataFrame) -> None:
+        block = record["blocks"][0]
+        for name, value in changes.items():
+            block[name] = {**block[name], **value} if isinstance(value, dict) else value
+
+    return edit
+
+
+BLOCK_FLAGS = [
+    ({"observed_count": 7}, "wrong count: 7 seen, "),
+    ({"before": {"throttle_reasons": ["hw_slowdown"]}}, "clock throttled: hw_slowdown (before)"),
+    ({"after": {"throttle_reasons": ["gpu_idle", "sw_power_cap"]}}, "clock throttled: sw_power_cap (after)"),
+    (
+        {
+            "before": {"throttle_reasons": ["sw_thermal_slowdown"]},
+            "after": {"throttle_reasons": ["sw_thermal_slowdown"]},
+        },
+        "clock throttled: sw_thermal_slowdown (before and after)",
+    ),
+    ({"after": {"throttle_reasons": ["hw_thermal_slowdown"]}}, "clock throttled: hw_thermal_slowdown (after)"),
+    ({"after": {"throttle_reasons": ["hw_power_brake_slowdown"]}}, "clock throttled: hw_power_brake_slowdown"),
+    ({"after": {"other_processes": [{"pid": 1}]}}, "other process on the card (after)"),
+    ({"protocol_hash": "0" * 12}, "protocol hash does not belong"),
+]
+
+
+@pytest.mark.parametrize(("changes", "reason"), BLOCK_FLAGS)
+def test_nothing_of_a_bad_block_is_used(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    write_job(tmp_path, 512, edit=_block(**changes))
+    made = tabulate(tmp_path, counts=(512,))
+    got = row(made, 512)
+    assert (got["repetitions_used"], got["repetitions_flagged"]) == (0, 50)
+    assert got["flags"].startswith(reason) and got["flags"].endswith("(50 repetitions)")
+    for name in ("loop_us", "replay_us", "speedup", "capture_us", "break_even_replays"):
+        assert math.isnan(got[name])
+    assert (made.tidy["flag"] != "").sum() == 100
+    assert len(made.gaps) == 1
+    gap = made.gaps.iloc[0]
+    assert gap["reason"].startswith(f"no valid samples (native-driver, tiny): {reason}")
+    assert (tmp_path / gap["file"]).is_file()
+    assert gap["launch_count"] == 512
+
+
+@pytest.mark.parametrize("names", [["gpu_idle"], ["applications_clocks_setting"], ["sync_boost"], [], None])
+def test_an_idle_or_configured_clock_is_no_throttling(tmp_path: Path, names: list[str] | None) -> None:
+    write_job(tmp_path, 512, edit=_block(before={"throttle_reasons": names}, after={"throttle_reasons": names}))
+    assert row(tabulate(tmp_path), 512)["flags"] == ""
+
+
+def test_rows_without_a_block_in_the_record_are_not_used(tmp_path: Path) -> None:
+    write_job(tmp_path, 8, edit=lambda record, _: record["blocks"].pop(0) and None)
+    got = row(tabulate(tmp_path), 8)
+    assert got["repetitions_used"] == 0
+    assert got["flags"] == f"{flags.NOT_IN_RECORD} (50 repetitions)"
+
+
+def test_a_block_without_rows_is_told(tmp_path: Path) -> None:
+    write_job(tmp_path, 8, edit=lambda _, raw: raw[raw["launch_path"] != "native-driver"])
+    made = tabulate(tmp_path)
+    assert row(made, 8)["flags"] == flags.NO_REPETITIONS
+    assert made.gaps["reason"].str.contains(flags.NO_REPETITIONS).sum() == 2
+
+
+# --- identity
+
+
+def test_the_newest_run_stands_for_the_older_ones(tmp_path: Path) -> None:
+    for run in range(3):
+        write_job(tmp_path, 64, run=run)
+    summary = tabulate(tmp_path).summary
+    assert len(summary) == 12
+    assert summary.groupby("run_id")["superseded"].agg(["all", "any"]).value_counts().to_dict() == {
+        (True, True): 2,
+        (False, False): 1,
+    }
+    assert set(summary.loc[~summary["superseded"], "started_utc"]) == {summary["started_utc"].max()}
+
+
+def test_moments_are_compared_as_moments(tmp_path: Path) -> None:
+    def at(text: str) -> Any:
+        return lambda record, _: record.update(started_utc=text)
+
+    write_job(tmp_path, 64, run=1, edit=at("2026-01-02T03:04:05Z"))
+    write_job(tmp_path, 64, run=0, edit=at("2026-01-02T03:04:05.5Z"))
+    summary = tabulate(tmp_path).summary
+    assert set(summary.loc[summary["superseded"], "started_utc"]) == {"2026-01-02T03:04:05Z"}
+
+
+def test_a_run_without_a_valid_sample_does_not_hide_an_older_one(tmp_path: Path) -> None:
+    write_job(tmp_path, 64, run=0)
+    write_job(tmp_path, 64, run=1, edit=_block(observed_count=7))
+    summary = tabulate(tmp_path).summary
+    mine = summary[(summary["launch_path"] == "native-driver") & (summary["kernel"] == "tiny")]
+    assert not mine["superseded"].any()
+    assert sorted(mine["repetitions_used"]) == [0, 50]
+    write_job(tmp_path, 64, run=2)
+    summary = tabulate(tmp_path).summary
+    mine = summary[(summary["launch_path"] == "native-driver") & (summary["kernel"] == "tiny")]
+    assert mine["superseded"].sum() == 2
+
+
+def _host(name: str, value: str) -> Any:
+    return lambda record, _: record["host" if name == "hostname" else "software"].update({name: value})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"card": 1},
+        {"site": "elsewhere"},
+        {"hostname": "other-host"},
+        {"driver_version": "581.00"},
+        {"driver_version": None},
+        {"edit": _host("nvcc", "13.1")},
+        {"repetitions": 49},
+        {"label": "a100"},
+    ],
+)
+def test_rows_that_differ_in_identity_are_never_pooled(tmp_path: Path, other: dict[str, Any]) -> None:
+    write_sweep(tmp_path)
+    write_sweep(tmp_path, run=1, model=CostModel(issue=9, node=2), **other)
+    made = tabulate(tmp_path)
+    assert not made.summary["superseded"].any()
+    fits = made.fits[(made.fits["launch_path"] == "native-driver") & (made.fits["kernel"] == "tiny")]
+    slopes = sorted(fits.loc[fits["mode"] == "loop", "per_launch_us"])
+    assert slopes == pytest.approx([4.5, 9], rel=0.01)
+
+
+def test_virtual_rows_stay_marked(tmp_path: Path) -> None:
+    write_job(tmp_path, 8, virtual=True)
+    made = tabulate(tmp_path, ["t4"], (8,))
+    for frame in (made.tidy, made.summary, made.fits):
+        assert frame["virtual"].all()
+    assert made.gaps["reason"].tolist() == ["not measured yet: only a simulated GPU has results under this label"]
+
+
+# --- break-even
+
+
+def test_break_even() -> None:
+    once = pd.Series([100.0, 100.0, 100.0, 100.0, np.nan, 100.0, np.nan])
+    saved = pd.Series([10.0, 30.0, 0.0, -5.0, 10.0, np.nan, -5.0])
+    expected = [10, 4, np.inf, np.inf, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(break_even(once, saved).to_numpy(), expected)
+
+
+def test_a_graph_that_never_pays(tmp_path: Path) -> None:
+    write_sweep(tmp_path, model=CostModel(issue=0.7, node=0.75, loop_fixed=1))
+    made = tabulate(tmp_path)
+    assert np.isinf(made.summary.loc[made.summary["launch_path"] == "native-driver", "break_even_replays"]).any()
+    write_tables(made, tmp_path / "tables")
+    assert np.isinf(read_table(tmp_path / "tables", "summary")["break_even_replays"]).any()
+
+
+# --- gaps
+
+
+def _first_line(path: Path) -> bytes:
+    return path.read_bytes().split(b"\n", 1)[0] + b"\n"
+
+
+DAMAGES = [
+    ("deleted", lambda csv, _: csv.unlink(), "missing; its record is there"),
+    ("zero bytes", lambda csv, _: csv.write_bytes(b""), "empty (zero bytes)"),
+    ("header", lambda csv, _: csv.write_bytes(_first_line(csv)), "only a header, no rows"),
+    ("cut", lambda csv, _: csv.write_bytes(csv.read_bytes()[:-9]), "cut short"),
+    ("changed", lambda csv, _: csv.write_bytes(csv.read_bytes().replace(b"loop", b"lo0p")), "changed since"),
+    ("no record", lambda _, record: record.unlink(), "no record beside it"),
+    ("empty record", lambda _, record: record.write_bytes(b""), "empty; expected a launchbench-record/1"),
+    ("broken record", lambda _, record: record.write_bytes(b"{"), "Invalid JSON"),
+    ("wrong record", lambda _, record: record.write_text(json.dumps({"format": "x"})), "format"),
+]
+
+
+@pytest.mark.parametrize(("damage", "reason"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES])
+def test_every_damage_is_a_gap_with_its_reason(tmp_path: Path, damage: Any, reason: str) -> None:
+    results = tmp_path / "results"
+    records = write_sweep(results)
+    damage(records[2].with_suffix(".csv"), records[2])
+    made = tabulate(results)
+    assert len(made.gaps) == 1
+    gap = made.gaps.iloc[0]
+    assert reason in gap["reason"]
+    assert (gap["site"], gap["label"], gap["card"], gap["launch_count"]) == ("lab", "t4", uuid(0)[4:12], 512)
+    assert gap["file"].startswith("lab/t4/")
+    assert str(tmp_path) not in made.gaps.to_csv()
+    assert set(made.summary["launch_count"]) == {8, 64, 4096}
+    assert set(made.fits["points"]) == {3}
+
+
+def test_a_copied_job_counts_once(tmp_path: Path) -> None:
+    write_job(tmp_path / "r", 8)
+    shutil.copytree(tmp_path / "r" / "lab", tmp_path / "r" / "lab2")
+    made = tabulate(tmp_path / "r", counts=(8,))
+    assert set(made.summary["site"]) == {"lab"}
+    (gap,) = made.gaps.to_dict("records")
+    assert gap["site"] == "lab2"
+    assert re.search("the same job as .?lab/t4/", gap["reason"])
+    assert str(tmp_path) not in made.gaps.to_csv()
+
+
+def test_labels_and_counts_that_nobody_measured(tmp_path: Path) -> None:
+    write_sweep(tmp_path, (8, 64), label="h200")
+    made = tabulate(tmp_path, LABELS)
+    whole = made.gaps[made.gaps["launch_count"].isna()]
+    assert sorted(whole["label"]) == ["a100", "h100", "t4"]
+    assert set(whole["reason"]) == {"not measured yet"}
+    single = made.gaps[made.gaps["launch_count"].notna()]
+    assert single[["label", "launch_count", "reason"]].to_numpy().tolist() == [
+        ["h200", 512, "not measured at this N"],
+        ["h200", 4096, "not measured at this N"],
+    ]
+
+
+def test_a_label_with_broken_files_only(tmp_path: Path) -> None:
+    write_job(tmp_path, 8).write_bytes(b"")
+    gaps = tabulate(tmp_path, ["t4"], (8,)).gaps
+    assert sorted(gaps["reason"]) == [
+        "empty; expected a launchbench-record/1 record",
+        "not measured yet: none of its files can be used",
+    ]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_results_at_all(tmp_path: Path, exists: bool) -> None:
+    results = tmp_path / "results"
+    if exists:
+        results.mkdir()
+    made = tabulate(results, LABELS)
+    assert (len(made.tidy), len(made.summary), len(made.fits)) == (0, 0, 0)
+    assert sorted(made.gaps["label"]) == sorted(LABELS)
+    write_tables(made, tmp_path / "tables")
+    for name in ("tidy", "summary", "fits", "gaps"):
+        again = read_table(tmp_path / "tables", name)
+        assert list(again.columns) == [column.name for column in getattr(columns, name.upper())]
+
+
+# --- files
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    'a "quoted", name',
+    "NA",
+    "",
+    "显卡 é µ",
+    "x" * 200,
+    "two\nlines",
+    "tab\there\r",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_any_name_survives_the_tables(tmp_path: Path, name: str) -> None:
+    write_sweep(tmp_path / "r", (8, 64), device_name=name, hostname=name, cpu_model=name, driver_version=name)
+    made = tabulate(tmp_path / "r")
+    write_tables(made, tmp_path / "t")
+    for table in ("tidy", "summary", "fits"):
+        again = read_table(tmp_path / "t", table)
+        for column in ("gpu_name", "hostname", "cpu_model", "driver_version"):
+            # A control character becomes a space; nothing else changes.
+            assert set(again[column]) == {name.translate({9: " ", 10: " ", 13: " "})}
+
+
+def test_written_tables_are_the_tables(tmp_path: Path) -> None:
+    write_four_cards(tmp_path / "r")
+    write_job(tmp_path / "r", 8, edit=lambda _, raw: _set(raw, "loop", "gpu_us", np.nan), run=4)
+    made = tabulate(tmp_path / "r", ["b200"])
+    write_tables(made, tmp_path / "t")
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [
+        "fits.csv",
+        "gaps.csv",
+        "summary.csv",
+        "tidy.csv",
+    ]
+    for name in ("tidy", "summary", "fits", "gaps"):
+        pd.testing.assert_frame_equal(read_table(tmp_path / "t", name), getattr(made, name))
+        table = getattr(columns, name.upper())
+        assert tables.write_csv(getattr(made, name), table, name) == (tmp_path / "t" / f"{name}.csv").read_bytes()
+
+
+def test_the_same_results_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
+    for place in ("one", "another place"):
+        write_four_cards(tmp_path / place / "r")
+        write_tables(tabulate(tmp_path / place / "r", LABELS), tmp_path / place / "t")
+    for name in ("tidy", "summary", "fits", "gaps"):
+        one, other = ((tmp_path / place / "t" / f"{name}.csv").read_bytes() for place in ("one", "another place"))
+        assert one == other
+
+
+def test_a_renamed_site_is_the_site(tmp_path: Path) -> None:
+    write_job(tmp_path, 8)
+    (tmp_path / "lab").rename(tmp_path / "my lab #1")
+    assert set(tabulate(tmp_path).summary["site"]) == {"my lab #1"}
+
+
+def test_many_cards(tmp_path: Path) -> None:
+    for card in range(40):
+        write_job(tmp_path, 64, card=card, repetitions=6, model=dataclasses.replace(CostModel(), issue=4 + card / 10))
+    made = tabulate(tmp_path, counts=(64,))
+    assert made.summary["card"].nunique() == 40
+    fastest = row(made, 64, card=uuid(0)[4:12])
+    assert fastest["loop_us"] == pytest.approx(CostModel(issue=4.0).loop_us(64), rel=0.02)
+    assert made.gaps.empty
+
+
+def test_protocol_hash_separates_paths_and_kernels(tmp_path: Path) -> None:
+    write_job(tmp_path, 8)
+    summary = tabulate(tmp_path).summary
+    protocol = Protocol(version=1, repetitions=50, warmup_rounds=5, warmup_ms=200)
+    assert set(summary["protocol_hash"]) == {
+        protocol.block_hash(path, kernel) for path in ("native-driver", "cuda-python") for kernel in ("tiny", "empty")
+    }

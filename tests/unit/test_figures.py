@@ -1,0 +1,217 @@
+"""Figures: what is drawn is what the tables hold, for none, few and many cards."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from PIL import Image
+
+from launchbench import figures
+from launchbench.aggregate import aggregate
+from launchbench.comparison import Comparison, compare
+from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
+
+LABELS = ["t4", "a100", "h100", "h200"]
+COUNTS = (8, 64, 512, 4096)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def load(results: Path) -> tuple[Comparison, pd.DataFrame]:
+    made = aggregate(results, LABELS, COUNTS)
+    comparison = compare(made.summary, made.fits, made.gaps, LABELS, COUNTS)
+    runs = comparison.rows("native-driver")[["run_id", "card_name"]].drop_duplicates()
+    tidy = made.tidy[(made.tidy["launch_path"] == "native-driver") & (made.tidy["kernel"] == "tiny")]
+    return comparison, tidy.merge(runs, on="run_id")
+
+
+def all_text(figure: Figure) -> str:
+    figure.canvas.draw()
+    return "\n".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+
+
+def test_speedup_draws_the_summary_with_its_intervals(tmp_path: Path) -> None:
+    write_four_cards(tmp_path)
+    comparison, _ = load(tmp_path)
+    figure = figures.draw_speedup(comparison)
+    assert [axes.get_title() for axes in figure.axes] == [
+        "launches issued by native-driver",
+        "launches issued by cuda-python",
+    ]
+    for axes, path in zip(figure.axes, ("native-driver", "cuda-python"), strict=True):
+        assert len(axes.containers) == 4
+        for container, card in zip(axes.containers, LABELS, strict=True):
+            rows = comparison.rows(path, card_name=card)
+            line, _, (bars,) = container
+            np.testing.assert_array_equal(line.get_xdata(), rows["launch_count"])
+            np.testing.assert_array_equal(line.get_ydata(), rows["speedup"])
+            ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+            np.testing.assert_allclose(ends, rows[["speedup_low", "speedup_high"]])
+        bottom, top = axes.get_ylim()
+        assert bottom == 0
+        tiny = comparison.compared[comparison.compared["kernel"] == "tiny"]
+        assert top > tiny["speedup"].max()
+        assert axes.get_xscale() == "log"
+    text = all_text(figure)
+    assert "speed-up" in text and "loop time / replay time" in text and "N (launches or nodes)" in text
+    assert all(label in text for label in LABELS)
+
+
+def test_cards_differ_in_more_than_colour(tmp_path: Path) -> None:
+    write_four_cards(tmp_path)
+    comparison, _ = load(tmp_path)
+    lines = [container[0] for container in figures.draw_speedup(comparison).axes[0].containers]
+    assert len({(line.get_marker(), line.get_linestyle()) for line in lines}) == 4
+    assert len({line.get_color() for line in lines}) == 4
+
+
+def test_times_draw_marks_and_fitted_lines(tmp_path: Path) -> None:
+    write_sweep(tmp_path, model=CostModel())
+    comparison, _ = load(tmp_path)
+    axes = figures.draw_times(comparison).axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    loop, loop_line, replay, replay_line = axes.lines
+    rows = comparison.rows("native-driver")
+    np.testing.assert_array_equal(loop.get_ydata(), rows["loop_us"])
+    np.testing.assert_array_equal(replay.get_ydata(), rows["replay_us"])
+    assert to_rgba(replay.get_markerfacecolor()) == to_rgba("white")
+    for line, fixed, each in ((loop_line, 3.0, 4.5), (replay_line, 6.0, 0.75)):
+        n = np.asarray(line.get_xdata())
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), fixed + each * n, rtol=0.02)
+
+
+def test_no_line_where_there_is_no_fit(tmp_path: Path) -> None:
+    write_sweep(tmp_path, (512,))
+    comparison, _ = load(tmp_path)
+    assert len(figures.draw_times(comparison).axes[0].lines) == 2
+
+
+def test_repetitions_are_all_drawn_and_flagged_ones_hollow(tmp_path: Path) -> None:
+    def edit(_: dict[str, object], raw: pd.DataFrame) -> None:
+        mine = (raw["launch_path"] == "native-driver") & (raw["kernel"] == "tiny") & (raw["mode"] == "loop")
+        raw.loc[mine & (raw["repetition"] == 3), "gpu_us"] = np.nan
+        raw.loc[mine & (raw["repetition"] == 4), "gpu_us"] = 1e9
+
+    write_job(tmp_path, 64, edit=edit)
+    comparison, tidy = load(tmp_path)
+    loop, replay = figures.draw_repetitions(comparison, tidy, "native-driver").axes
+    used, hollow = loop.lines
+    assert len(used.get_ydata()) == 48
+    expected = tidy[(tidy["mode"] == "loop") & (tidy["flag"] == "")]["gpu_us"] / 64
+    np.testing.assert_array_equal(np.sort(np.asarray(used.get_ydata())), np.sort(expected))
+    assert hollow.get_markerfacecolor() == "none"
+    # The missing one cannot be drawn, the wild one sits on the edge instead of flattening the others.
+    assert np.asarray(hollow.get_ydata()).tolist() == [loop.get_ylim()[1]]
+    assert loop.get_ylim()[1] < 1.5 * expected.max()
+    assert [len(line.get_ydata()) for line in replay.lines] == [48, 2]
+    assert loop.get_ylabel() == "loop: µs per launch"
+    assert replay.get_ylabel() == "replay: µs per node"
+
+
+def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
+    for card in range(12):
+        model = CostModel(issue=4 + card / 10)
+        write_sweep(tmp_path, (8, 64), label=LABELS[card % 2], card=card, repetitions=6, model=model)
+    comparison, _ = load(tmp_path)
+    assert comparison.many
+    figure = figures.draw_speedup(comparison)
+    first = figure.axes[0]
+    # One line of medians per label, and the line of no gain.
+    assert len(first.lines) == 3
+    rows = comparison.rows("native-driver", label="t4")
+    medians = rows.groupby("launch_count")["speedup"].median()
+    drawn = first.lines[1]
+    np.testing.assert_allclose(np.asarray(drawn.get_ydata(), dtype=float), medians)
+    band = first.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == pytest.approx((rows["speedup"].min(), rows["speedup"].max()))
+    assert "12 cards" not in all_text(figure)
+    assert "band: smallest to largest" in all_text(figure)
+    assert len(figures.draw_repetitions(comparison, None, "native-driver").axes) == 4
+
+
+def test_no_results_is_said(tmp_path: Path) -> None:
+    comparison, tidy = load(tmp_path)
+    for figure in (
+        figures.draw_speedup(comparison),
+        figures.draw_times(comparison),
+        figures.draw_repetitions(comparison, tidy, "native-driver"),
+    ):
+        assert figures.NO_RESULTS in all_text(figure)
+
+
+def test_a_simulated_gpu_is_written_across_the_figure(tmp_path: Path) -> None:
+    write_sweep(tmp_path, virtual=True)
+    comparison, tidy = load(tmp_path)
+    for figure in (
+        figures.draw_speedup(comparison),
+        figures.draw_times(comparison),
+        figures.draw_repetitions(comparison, tidy, "native-driver"),
+    ):
+        assert "NOT A MEASUREMENT" in all_text(figure)
+
+
+def test_a_measurement_is_not_called_simulated(tmp_path: Path) -> None:
+    write_sweep(tmp_path)
+    comparison, _ = load(tmp_path)
+    assert "SIMULATED" not in all_text(figures.draw_speedup(comparison))
+
+
+def test_files_are_whole_repeatable_and_need_no_font(tmp_path: Path) -> None:
+    write_four_cards(tmp_path)
+    comparison, tidy = load(tmp_path)
+    drawn = figures.draw(comparison, tidy, "native-driver")
+    assert drawn == figures.draw(comparison, tidy, "native-driver")
+    assert sorted(drawn) == ["repetitions", "speedup", "times"]
+    for files in drawn.values():
+        root = ElementTree.fromstring(files["svg"])
+        tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+        assert "path" in tags
+        assert not tags & {"text", "script", "image", "foreignObject"}
+        assert b"<dc:date>" not in files["svg"]
+        image = Image.open(io.BytesIO(files["png"]))
+        assert image.width > 1200
+        assert len(image.convert("L").histogram()) == 256
+
+
+def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
+    write_sweep(tmp_path)
+    comparison, tidy = load(tmp_path)
+    before = dict(matplotlib.rcParams)
+    figures.draw(comparison, tidy, "native-driver")
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize("name", ["<script>", "$a$ $x_{$", "N" * 200, "_hidden", "a\\b{c}%"])
+def test_any_host_name_can_be_drawn(tmp_path: Path, name: str) -> None:
+    write_sweep(tmp_path, (8, 64), hostname=name)
+    write_sweep(tmp_path, (8, 64), hostname="other", run=1)
+    comparison, tidy = load(tmp_path)
+    drawn = figures.draw(comparison, tidy, "native-driver")
+    for files in drawn.values():
+        ElementTree.fromstring(files["svg"])
+
+
+def test_legend_lies_below_the_panels(tmp_path: Path) -> None:
+    write_four_cards(tmp_path)
+    comparison, _ = load(tmp_path)
+    for figure in (figures.draw_speedup(comparison), figures.draw_times(comparison)):
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        top = legend.get_window_extent().y1
+        assert all(axes.get_tightbbox().y0 >= top - 1 for axes in figure.axes)

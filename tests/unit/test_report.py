@@ -1,0 +1,479 @@
+"""The page: what it says, what it links to, and that it needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from launchbench import report, sections
+from launchbench.aggregate import aggregate, write_tables
+from launchbench.comparison import load
+from launchbench.errors import LaunchbenchError
+from launchbench.wording import number, one_line, several, shortened, span, whole, with_interval
+from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
+
+LABELS = ["t4", "a100", "h100", "h200"]
+COUNTS = (8, 64, 512, 4096)
+VOID = {"meta", "link", "img", "br", "hr"}
+
+
+@dataclass
+class Page(HTMLParser):
+    """Text, tables and attributes of a page; checks that every element is closed."""
+
+    source: str
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    stack: list[str] = field(default_factory=list)
+    text: str = ""
+    tables: dict[str, list[list[str]]] = field(default_factory=dict)
+    _rows: list[list[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.feed(self.source)
+        self.close()
+        assert self.stack == []
+        self.text = " ".join(self.text.split())
+        for rows in self.tables.values():
+            rows[:] = [[" ".join(cell.split()) for cell in row] for row in rows]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names))
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.stack.append(tag)
+        if tag == "caption":
+            self._rows = self.tables.setdefault(str(dict(attrs)["id"]).removeprefix("table-"), [])
+        if tag == "tr":
+            self._rows.append([])
+        if tag in ("td", "th"):
+            self._rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self.stack:
+            return
+        self.text += data
+        if {"td", "th"} & set(self.stack):
+            self._rows[-1][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def render(
+    base: Path, labels: list[str] | None = None, counts: tuple[int, ...] = COUNTS, results: Path | None = None
+) -> Page:
+    results = results or base / "results"
+    made = aggregate(results, LABELS if labels is None else labels, counts)
+    write_tables(made, base / "build" / "tables")
+    path = report.render(base / "build" / "tables", results, base / "reports", labels or LABELS, counts)
+    assert path == base / "reports" / "comparison.html"
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For tests that need the figures themselves; the others run with one small drawing for all."""
+
+
+@pytest.fixture(autouse=True)
+def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "drawn" not in request.fixturenames:
+        files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
+        monkeypatch.setattr(report.figures, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
+
+
+@pytest.fixture(scope="module")
+def four_cards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    base = tmp_path_factory.mktemp("four")
+    write_four_cards(base / "results")
+    return base, render(base)
+
+
+# --- what it says
+
+
+def test_devices_stand_side_by_side_with_their_figures(four_cards: tuple[Path, Page]) -> None:
+    _, page = four_cards
+    table = page.tables["devices-native-driver"]
+    assert table[0] == ["N", "measure", *LABELS]
+    assert table[1][:2] == ["N = 8", "loop, µs per launch"]
+    at_512 = table.index(next(row for row in table if row[0] == "N = 512"))
+    loop, replay, speedup, pays = (row[-4:] for row in table[at_512 : at_512 + 4])
+    for column, (issue, node) in enumerate(((5.5, 1.9), (4.9, 1.2), (4.4, 0.9), (4.2, 0.75))):
+        model = CostModel(issue=issue, node=node)
+        got = [float(re.split(r"[ \[–]", row[column])[0]) for row in (loop, replay, speedup, pays)]  # noqa: RUF001
+        times = model.loop_us(512), model.replay_us(512)
+        assert got[:3] == pytest.approx([times[0] / 512, times[1] / 512, times[0] / times[1]], rel=0.01)
+        assert got[3] == np.ceil(sum(model.once_us(512)) / (times[0] - times[1]))
+    assert re.fullmatch(r"\d\.\d\d \[\d\.\d\d–\d\.\d\d\]", loop[0])  # noqa: RUF001
+
+
+def test_the_short_answer_states_the_figures(four_cards: tuple[Path, Page]) -> None:
+    _, page = four_cards
+    assert (
+        "h200: at N = 512 a stream launch from a native loop of cuLaunchKernel costs 4.21 µs on this host" in page.text
+    )
+    assert "a replay 0.761 µs per node; the graph is 5.53 [" in page.text
+    assert "Replays until capture, instantiation and upload are paid for: 17 at N = 8" in page.text
+    python = page.text.index("What a Python user pays")
+    assert "h200: at N = 512 a stream launch from a Python loop of cuda.core.launch costs 5.88 µs" in page.text[python:]
+
+
+def test_the_explanation_follows_from_the_fits(four_cards: tuple[Path, Page]) -> None:
+    _, page = four_cards
+    text = page.text[page.text.index("What depends on N") :]
+    assert re.search(r"h200: Loop time grows by 4\.20 \[4\.20–4\.20\] µs with every launch; 2\.\d+ \[", text)  # noqa: RUF001
+    assert re.search(r"Replay time grows by 0\.750 \[.*?\] µs with every node; 6\.00 \[.*?\] µs, handing over", text)
+    assert "tends to the ratio of the slopes, 5.60" in text
+
+
+def test_every_configured_label_is_there_and_says_how_to_fill_it(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="h200")
+    page = render(tmp_path)
+    assert page.tables["devices-native-driver"][0][2:] == LABELS
+    first = page.tables["devices-native-driver"][1]
+    assert first[2:5] == ["not measured yet; on a machine with that card: make report"] * 3
+    assert [row[0] for row in page.tables["gaps"][1:]] == ["a100", "h100", "t4"]
+
+
+def test_a_label_outside_the_configuration_has_a_column_too(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="b200")
+    assert render(tmp_path).tables["devices-native-driver"][0][2:] == [*LABELS, "b200"]
+
+
+@pytest.mark.parametrize("label_count", [0, 4])
+@pytest.mark.usefixtures("drawn")
+def test_no_results_at_all(tmp_path: Path, label_count: int) -> None:
+    page = render(tmp_path, LABELS[:label_count] or ["only"])
+    assert "No results yet: nothing has been measured by this launch path." in page.text
+    assert "not measured yet; on a machine with that card: make report" in page.text
+    assert all("No results yet." in str(image["alt"]) for image in page.all("img"))
+
+
+def test_a_python_loop_alone_is_not_told_as_the_native_answer(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", launch_paths=["cuda-python"])
+    page = render(tmp_path, ["t4"])
+    native, python = page.text.split("What a Python user pays", 1)
+    assert "nothing has been measured by this launch path" in native
+    assert "t4: at N = 512" in python
+    assert page.tables["devices-native-driver"][1][2] == "not measured on this launch path"
+
+
+def test_graphs_that_do_not_help_are_told_so(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", model=CostModel(issue=0.7, node=0.75, loop_fixed=1.0))
+    page = render(tmp_path, ["t4"])
+    assert "the graph does not help: its speed-up is 0.9" in page.text
+    assert "They are never paid for at N = 8" in page.text
+    assert "so a graph has nothing to save" in page.text
+    assert "times as fast as the loop" not in page.text.split("What a Python user pays")[0]
+    assert "never" in [row[-1] for row in page.tables["one-off"]]
+
+
+def test_a_wrong_model_is_not_explained_by_its_slope(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", model=CostModel(past_depth_issue=1.2))
+    text = render(tmp_path, ["t4"]).text
+    assert "Loop time is no straight line over N (a straight line is the wrong model" in text
+    assert "past the queue's depth" in text
+    assert "Loop time grows by" not in text
+
+
+def test_a_device_that_sets_the_pace_is_told_apart_from_a_host(tmp_path: Path) -> None:
+    def edit(_: dict[str, Any], raw: pd.DataFrame) -> None:
+        raw.loc[raw["mode"] == "loop", "issue_us"] /= 2
+
+    write_job(tmp_path / "results", 512, edit=edit)
+    assert "µs after the last launch: it sets the pace" in render(tmp_path, ["t4"], (512,)).text
+
+
+def test_issuing_that_sets_the_pace_is_told(four_cards: tuple[Path, Page]) -> None:
+    assert "Issuing sets the pace: the device waits for the host" in four_cards[1].text
+
+
+def test_different_hosts_are_not_told_as_different_gpus(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="t4", card=0, cpu_model="Slow CPU")
+    write_sweep(tmp_path / "results", label="h200", card=1, hostname="b", cpu_model="Fast CPU")
+    text = render(tmp_path).text
+    assert "The loops were issued by 2 hosts (Fast CPU and Slow CPU)" in text
+
+
+def test_different_protocols_are_not_like_for_like(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="t4", card=0)
+    write_sweep(tmp_path / "results", label="h200", card=1, repetitions=30)
+    assert "These rows were timed under 2 protocols" in render(tmp_path).text
+
+
+def test_an_older_protocol_of_a_card_is_listed_but_not_compared(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", model=CostModel(issue=9))
+    write_sweep(tmp_path / "results", run=1, repetitions=30)
+    page = render(tmp_path, ["t4"])
+    notes = [row[14] for row in page.tables["summary"][1:]]
+    assert sum("older protocol" in note for note in notes) == 16
+    assert re.search(r"costs 4\.5\d µs", page.text)
+    assert "costs 9.0" not in page.text
+
+
+def test_flags_and_reasons_are_shown(tmp_path: Path) -> None:
+    def edit(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        record["blocks"][2]["observed_count"] = 1
+        raw.loc[0, "gpu_us"] = np.nan
+
+    write_job(tmp_path / "results", 512, edit=edit)
+    page = render(tmp_path, ["t4"], (512,))
+    rows = {(row[1], row[2]): row for row in page.tables["summary"][1:]}
+    assert rows["native-driver", "tiny"][13:15] == ["49, 1 left out", "loop: no GPU time (1 repetition)"]
+    wrong = rows["cuda-python", "tiny"]
+    assert wrong[4:13] == ["–"] * 9  # noqa: RUF001
+    assert wrong[14].startswith("wrong count: 1 seen")
+    assert "no valid samples (cuda-python, tiny): wrong count" in page.text
+
+
+def test_unknown_values_carry_their_reason(four_cards: tuple[Path, Page]) -> None:
+    _, page = four_cards
+    titles = {cell.get("title") for cell in page.all("td") if cell.get("class") == "missing"}
+    assert "not supported by this card" in titles
+    assert "not shown to virtual machines" in titles
+    origins = {row[0]: row[1:] for row in page.tables["origins"]}
+    assert origins["GPU: vbios version"] == ["–"] * 4  # noqa: RUF001
+    assert origins["host: CPUs it may run on"] == ["0-3"] * 4
+    assert origins["before and after: clock events"] == ["gpu_idle → gpu_idle"] * 4
+
+
+def test_an_interval_that_is_missing_says_why(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", repetitions=3)
+    titles = [cell.get("title") or "" for cell in render(tmp_path, ["t4"]).all("td")]
+    assert any(title.startswith("no interval: fewer than 6") for title in titles)
+
+
+def test_older_runs_are_counted_and_linked(tmp_path: Path) -> None:
+    for run in range(3):
+        write_job(tmp_path / "results", 64, run=run)
+    page = render(tmp_path, ["t4"], (64,))
+    assert "2 older runs of the same measurement" in page.text
+    assert len(page.tables["summary"]) == 1 + 4
+    assert page.tables["superseded"][1][4] == "2"
+    addresses = [str(link["href"]) for link in page.all("a")]
+    for csv in (tmp_path / "results").rglob("*.csv"):
+        assert any(address.endswith(csv.name) for address in addresses)
+
+
+def test_a_simulated_gpu_is_unmissable(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="t4")
+    write_sweep(tmp_path / "results", label="h200", card=1, virtual=True)
+    page = render(tmp_path)
+    assert page.text.index("SIMULATED GPU: some or all figures on this page") < page.text.index("Short answer")
+    head = page.tables["devices-native-driver"][0]
+    assert head[2:] == [*LABELS, "h200 (simulated)"]
+    assert page.tables["devices-native-driver"][1][5].startswith("not measured yet")
+    holding = [name for name, rows in page.tables.items() if any("(simulated)" in cell for row in rows for cell in row)]
+    assert len(holding) >= 5
+    assert page.source.count("This table holds rows of a SIMULATED GPU") == len(holding)
+
+
+def test_a_measurement_has_no_such_banner(four_cards: tuple[Path, Page]) -> None:
+    assert "simulated" not in four_cards[1].text.lower()
+
+
+# --- what it links to
+
+
+def _resolved(page: Page, folder: Path) -> list[Path]:
+    addresses = [str(link["href"]) for link in page.all("a")]
+    parts = [urlsplit(address) for address in addresses]
+    assert all(re.fullmatch(r"[A-Za-z0-9%/._~-]+", address) for address in addresses)
+    assert all(not (part.scheme or part.netloc or part.query or part.fragment) for part in parts)
+    return [Path(os.path.normpath(folder / unquote(part.path))) for part in parts]
+
+
+def test_every_link_leads_to_a_file(four_cards: tuple[Path, Page]) -> None:
+    base, page = four_cards
+    files = _resolved(page, base / "reports")
+    assert all(file.is_file() for file in files)
+    raw = {file for file in (base / "results").rglob("*") if file.is_file()}
+    assert raw <= set(files)
+    for name in ("tidy", "summary", "fits", "gaps"):
+        assert base / "build" / "tables" / f"{name}.csv" in files
+
+
+@pytest.mark.parametrize("site", ["lab", "my lab #1", "50% & <b>", "ü?x=1", 'quo"te', "a:b"])
+def test_links_survive_odd_folders(tmp_path: Path, site: str) -> None:
+    results = tmp_path / "elsewhere" / "some where" / "results"
+    write_sweep(results)
+    (results / "lab").rename(results / site)
+    base = tmp_path / "project"
+    page = render(base, ["t4"], results=results)
+    files = _resolved(page, base / "reports")
+    assert all(file.is_file() for file in files)
+    assert {file for file in results.rglob("*") if file.is_file()} <= set(files)
+
+
+def test_a_relative_folder_gives_the_same_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sweep(tmp_path / "results")
+    first = render(tmp_path).source
+    monkeypatch.chdir(tmp_path)
+    assert render(Path()).source == first
+
+
+def test_a_file_that_is_gone_is_named_without_a_link(tmp_path: Path) -> None:
+    records = write_sweep(tmp_path / "results")
+    render(tmp_path, ["t4"])
+    records[0].unlink()
+    page = report.render(tmp_path / "build" / "tables", tmp_path / "results", tmp_path / "reports", ["t4"], COUNTS)
+    text = page.read_text()
+    assert "record (missing)" in text
+    assert records[0].name not in text
+
+
+def test_gaps_link_to_the_broken_file(tmp_path: Path) -> None:
+    records = write_sweep(tmp_path / "results")
+    records[1].with_suffix(".csv").write_bytes(b"")
+    page = render(tmp_path, ["t4"])
+    assert any("empty (zero bytes)" in cell for row in page.tables["gaps"] for cell in row)
+    assert records[1].with_suffix(".csv") in _resolved(page, tmp_path / "reports")
+    assert str(tmp_path) not in page.source
+
+
+# --- that it needs nothing else
+
+
+def test_the_page_is_self_contained(four_cards: tuple[Path, Page]) -> None:
+    _, page = four_cards
+    assert not page.all("script")
+    assert not re.search(r"https?:|@import|url\(|@font-face|<iframe|<object", page.source)
+    for image in page.all("img"):
+        source = str(image["src"])
+        assert source.startswith("data:image/svg+xml;base64,")
+        svg = base64.b64decode(source.partition(",")[2]).decode()
+        assert not re.search(r'href="(?!#)', svg)
+    assert len(page.source) < 1_500_000
+
+
+def test_images_have_a_text_that_carries_the_message(four_cards: tuple[Path, Page]) -> None:
+    speedup, times, repetitions = (str(image["alt"]) for image in four_cards[1].all("img"))
+    assert "h200 3.05 at N = 8 to 5.59 at N = 4,096" in speedup
+    assert re.search(r"h200 loop 36\.\d µs at N = 8 to 17,200 µs at N = 4,096, replay 12\.0 µs", times)
+    assert re.search(r"at N = 512: .*h200 loop 4\.1\d–4\.2\d, replay 0\.7\d+–0\.7\d+", repetitions)  # noqa: RUF001
+
+
+def test_tables_are_readable_without_seeing_them(four_cards: tuple[Path, Page]) -> None:
+    _, page = four_cards
+    assert len(page.all("caption")) == len(page.all("table")) >= 6
+    assert all(heading.get("scope") in ("col", "row") for heading in page.all("th"))
+    names = [str(caption["id"]) for caption in page.all("caption")]
+    assert len(names) == len(set(names))
+    regions = [div for div in page.all("div") if div.get("role") == "region"]
+    assert sorted(str(region["aria-labelledby"]) for region in regions) == sorted(names)
+    assert page.all("html")[0]["lang"] == "en"
+
+
+def test_headings_do_not_skip_a_level(four_cards: tuple[Path, Page]) -> None:
+    levels = [int(tag[1]) for tag, _ in four_cards[1].tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", '"><img src=x>', "NA", "", "显卡 µ", "x" * 200, "{{ 7*7 }}"]
+)
+def test_names_are_text(tmp_path: Path, name: str) -> None:
+    options = {"device_name": name, "cpu_model": name, "driver_version": name}
+    write_sweep(tmp_path / "results", (8, 64), hostname=name, **options)
+    write_sweep(tmp_path / "results", (8, 64), hostname="other", run=1, **options)
+    page = render(tmp_path, ["t4"], (8, 64))
+    assert not page.all("script")
+    assert len(page.all("img")) == 3
+    assert "49" not in page.tables["origins"][0]
+    origins = {row[0]: row[1:] for row in page.tables["origins"]}
+    assert origins["GPU: name"] == [shortened(name, 80)] * 2
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
+    contents = []
+    for place in ("one", "other"):
+        write_four_cards(tmp_path / place / "results")
+        render(tmp_path / place)
+        reports = tmp_path / place / "reports"
+        contents.append({path.relative_to(reports): path.read_bytes() for path in reports.rglob("*.*")})
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 7
+
+
+def test_missing_tables_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(LaunchbenchError, match=r"summary\.csv: cannot be read: .*; aggregating the results makes it"):
+        report.render(tmp_path, tmp_path, tmp_path / "reports", LABELS, COUNTS)
+    assert not (tmp_path / "reports").exists()
+
+
+# --- many
+
+
+def test_many_cards_are_told_per_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "MAX_ROWS", 40)
+    for card in range(12):
+        model = CostModel(issue=9.0 if card == 5 else 4.5)
+        write_sweep(tmp_path / "results", (8, 64), label=LABELS[card % 2], card=card, repetitions=6, model=model)
+    page = render(tmp_path, counts=(8, 64))
+    assert "12 cards compared, from 24 runs" in page.text
+    assert "t4: over 6 cards at N = 64" in page.text
+    assert "a100: over 6 cards, loop time grows by" in page.text
+    assert "96 rows are too many to list one by one" in page.text
+    summary = page.tables["summary"]
+    assert len(summary) == 1 + 2 * 2 * 2 * 2
+    a100 = next(row for row in summary if row[:4] == ["a100", "native-driver", "tiny", "64"])
+    assert a100[4] == "6"
+    outlier = load(tmp_path / "build" / "tables", LABELS, (8, 64)).compared
+    name = outlier.loc[outlier["loop_us_per_launch"] > 8, "card_name"].iloc[0]
+    assert a100[-1].startswith(f"{name} (loop ")
+    assert "Only the first 40 of 96 rows are shown; all are in fits.csv." in page.text
+    assert len(page.tables["origins"]) == 13
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (4.5234, "4.52"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (20046.5, "20,000"),
+        (0.7531, "0.753"),
+        (0.0, "0.00"),
+        (-0.0001234, "−0.000123"),  # noqa: RUF001
+        (None, "–"),  # noqa: RUF001
+        (float("nan"), "–"),  # noqa: RUF001
+        (float("inf"), "∞"),
+    ],
+)
+def test_numbers_have_three_significant_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_wording() -> None:
+    assert with_interval(4.5234, 4.5, 4.556) == "4.52 [4.50–4.56]"  # noqa: RUF001
+    assert with_interval(4.5234, float("nan"), float("nan")) == "4.52"
+    assert with_interval(1234.5, 1230.2, 1238.9, 4) == "1,234 [1,230–1,239]"  # noqa: RUF001
+    assert span([2.0, None, float("nan"), 1.0]) == "1.00–2.00"  # noqa: RUF001
+    assert span([1.0, 1.0001]) == "1.00"
+    assert span([]) == "–"  # noqa: RUF001
+    assert [several(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert (whole(12345.0), whole(float("inf")), whole(float("nan"))) == ("12,345", "∞", "–")  # noqa: RUF001
+    assert one_line("a\tb\r\nc\u202ed") == "a b  c d"
+    assert len(shortened("x" * 500)) == 47
