@@ -19,6 +19,7 @@ AGGREGATING_MODULES = (
     "stats.py",
     "summarise.py",
     "tables.py",
+    "wording.py",
 )
 """A change here makes the tables anew."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import functools
 import json
 from collections.abc import Sequence
 from typing import IO, Any
@@ -36,7 +37,8 @@ def _dtype(column: Column) -> str:
     return "Int64" if column.kind == "int" and column.nullable else _DTYPES[column.kind]
 
 
-def schema(table: Sequence[Column]) -> pa.DataFrameSchema:
+@functools.cache
+def schema(table: tuple[Column, ...]) -> pa.DataFrameSchema:
     """The pandera schema of a table: exactly these columns, in this order, types coerced."""
     return pa.DataFrameSchema(
         {
@@ -51,7 +53,7 @@ def schema(table: Sequence[Column]) -> pa.DataFrameSchema:
     )
 
 
-def validate(frame: pd.DataFrame, table: Sequence[Column], source: str) -> pd.DataFrame:
+def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.DataFrame:
     """The frame with the table's types.
 
     Raises:
@@ -92,7 +94,7 @@ def _expected(column: Column) -> str:
     return words + (" or nothing" if column.nullable else "")
 
 
-def parse_csv(stream: IO[bytes], table: Sequence[Column], source: str) -> pd.DataFrame:
+def parse_csv(stream: IO[bytes], table: tuple[Column, ...], source: str) -> pd.DataFrame:
     """Read a CSV of this table; text such as ``NA`` in a text column stays text.
 
     Raises:
@@ -143,7 +145,7 @@ def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[A
     return values.astype("Int64") if column.kind == "int" and column.nullable else values
 
 
-def write_csv(frame: pd.DataFrame, table: Sequence[Column], source: str) -> bytes:
+def write_csv(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> bytes:
     """The validated frame as CSV bytes with line feeds as line ends and shortest exact floats."""
     names = [column.name for column in table]
     return validate(frame[names], table, source).to_csv(index=False, lineterminator="\n").encode()
