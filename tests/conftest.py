@@ -1,0 +1,49 @@
+"""What the tests share: the virtual GPU, and the binaries built by a real nvcc."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.virtual_gpu import CompileError, VirtualGpu, compile_library
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def virtual_gpu_library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder for LD_LIBRARY_PATH with the virtual driver and the virtual NVML, compiled unless it is cached."""
+    cache = getattr(request.config, "cache", None)
+    folder = Path(cache.mkdir("virtual_gpu")) if cache else tmp_path_factory.mktemp("virtual_gpu")
+    if ":" in str(folder) or ";" in str(folder):  # what LD_LIBRARY_PATH cannot hold
+        folder = tmp_path_factory.mktemp("virtual_gpu")
+    try:
+        return compile_library(folder)
+    except CompileError as error:
+        if "no C compiler" in str(error):
+            pytest.skip(f"the virtual GPU has to be compiled: {error}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def virtual_gpu(virtual_gpu_library: Path) -> VirtualGpu:
+    """The compiled virtual GPU; ``environment`` of it starts processes on virtual cards."""
+    return VirtualGpu(virtual_gpu_library)
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with what ``launchbench build`` makes, by the nvcc that it finds or fetches."""
+    folder = tmp_path_factory.mktemp("binaries")
+    cache = getattr(request.config, "cache", None)
+    wheels = Path(cache.mkdir("nvcc")) / "wheels" if cache else folder / "wheels"
+    command = [sys.executable, "-m", "launchbench", "build", "--config", "config.yaml"]
+    command += ["--out", str(folder / "cuda"), "--wheels", str(wheels)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 1 and "nvcc is needed to build" in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    return folder / "cuda"
