@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launchbench.errors import LaunchbenchError
@@ -89,8 +90,11 @@ def check(name: str, code: int) -> None:
 
 
 @contextlib.contextmanager
-def naming(name: str) -> Iterator[None]:
+def naming(*calls: str) -> Iterator[None]:
     """Turn an error of ``cuda.core`` inside the block into one line that names the driver call.
+
+    Args:
+        calls: what the block calls in the driver; several where ``cuda.core`` does not say which one failed.
 
     Raises:
         LaunchbenchError: ``cuda.core`` raised a CUDA error.
@@ -104,8 +108,24 @@ def naming(name: str) -> Iterator[None]:
     except DynamicLibNotFoundError:
         raise NoDriverError from None
     except (CUDAError, RuntimeError) as error:
-        text = " ".join(str(error).split())
-        raise LaunchbenchError(f"{name} failed: {text}") from error
+        raise core_error(error, *calls) from error
+
+
+def core_error(error: Exception, *calls: str) -> LaunchbenchError:
+    """An exception of ``cuda.core`` as one line: the driver call, the code by name and number."""
+    from cuda.bindings.driver import CUresult
+
+    text = " ".join(str(error).split())
+    known = re.search(r"CUDA_ERROR_[A-Z0-9_]+", text)
+    number = re.fullmatch(r"[0-9]+", text)
+    for found in (known and CUresult.__members__.get(known[0]), number and CUresult._value2member_map_.get(int(text))):
+        if found:
+            return DriverError(_one_of(calls), int(found), found.name)
+    return LaunchbenchError(f"{_one_of(calls)} failed: {text}")
+
+
+def _one_of(calls: Sequence[str]) -> str:
+    return calls[0] if len(calls) == 1 else f"{', '.join(calls[:-1])} or {calls[-1]}"
 
 
 def driver_version() -> str:

@@ -54,9 +54,7 @@ class Job:
 
 def protocol_of(config: Config) -> Protocol:
     """The part of the configuration that decides how a block is timed."""
-    return Protocol(
-        repetitions=config.repetitions, warmup_rounds=config.warmup_rounds, warmup_ms=config.warmup_ms
-    )
+    return Protocol(repetitions=config.repetitions, warmup_rounds=config.warmup_rounds, warmup_ms=config.warmup_ms)
 
 
 def run(job: Job, config: Config) -> Path:
@@ -96,9 +94,10 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
 
     started = datetime.now(UTC)
     strangers = session.pids()
-    with naming("cuDevicePrimaryCtxRetain"):
+    with naming("cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
         device = CudaDevice(card.index)
         device.set_current()
+    with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()
     session.learn_own_pid(strangers)
     kernels = _load_kernels(job.binaries, card, config)
@@ -114,6 +113,7 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
             )
             blocks.append(block)
             frames.append(frame)
+    call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed
     fields: dict[str, Any] = {
         "run_id": new_run_id(job.launch_count, card.id, started),
         "site": job.site,
@@ -137,7 +137,7 @@ def _load_kernels(binaries: Path, card: Card, config: Config) -> dict[KernelName
     from cuda.core import ObjectCode
 
     try:
-        with naming("cuLibraryLoadData"):
+        with naming("cuLibraryLoadData", "cuLibraryGetKernel"):
             code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
             kernels: dict[KernelName, Kernel] = {name: code.get_kernel(name) for name in config.kernels}
         for kernel in kernels.values():
@@ -172,9 +172,7 @@ def _measure_block(
     before = session.state()
     with DeviceMemory(FLOAT_BYTES) as buffer:
         loop = make_loop(launch_path, kernel, function, loops, stream, buffer.address, count)
-        timing = time_block(
-            device, stream, loop, 1 if kernel == "tiny" else 0, count, buffer.address, protocol
-        )
+        timing = time_block(device, stream, loop, 1 if kernel == "tiny" else 0, count, buffer.address, protocol)
     after = session.state()
     frame = timing.frame(count, launch_path, kernel)
     medians = frame.groupby("mode")["gpu_us"].median()

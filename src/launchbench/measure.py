@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from launchbench.driver import naming, read_float, zero_float
+from launchbench.driver import core_error, naming, read_float, zero_float
 from launchbench.errors import LaunchbenchError
 from launchbench.native import NativeLoops, check_driver, check_runtime
 from launchbench.protocol import FLOAT32_EXACT_COUNT, Protocol
@@ -35,14 +35,22 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Loop:
-    """One launch path bound to a kernel, stream, buffer and N: ``issue`` issues the loop, ``check`` its status."""
+    """One launch path bound to a kernel, stream, buffer and N.
 
+    Attributes:
+        call: driver call that a launch makes.
+        issue: issues the whole loop and returns a status.
+        check: raises for such a status.
+    """
+
+    call: str
     issue: Callable[[], Any]
     check: Callable[[Any], None]
 
     def run(self) -> None:
         """Issue the loop and raise if a launch failed."""
-        self.check(self.issue())
+        with naming(self.call):
+            self.check(self.issue())
 
 
 @dataclass
@@ -130,9 +138,10 @@ def make_loop(
     handle = int(stream.handle)
     if launch_path == "native-driver":
         issue = loops.driver_loop(_function_handle(kernel), handle, address, launch_count)
-        return Loop(issue, check_driver)
+        return Loop("cuLaunchKernel", issue, check_driver)
     if launch_path == "native-runtime":
-        return Loop(loops.runtime_loop(kernel_name, handle, address, launch_count), check_runtime)
+        issue = loops.runtime_loop(kernel_name, handle, address, launch_count)
+        return Loop("<<<>>>", issue, check_runtime)
     if launch_path == "cuda-python":
         return _cuda_python_loop(kernel, stream, address, launch_count)
     raise LaunchbenchError(f"unknown launch path {launch_path!r}")
@@ -156,7 +165,7 @@ def _cuda_python_loop(kernel: DeviceKernel, stream: Stream, address: int, launch
         for _ in range(launch_count):
             launch(stream, config, kernel, buffer)
 
-    return Loop(issue, lambda _: None)
+    return Loop("cuLaunchKernelEx", issue, lambda _: None)
 
 
 @contextmanager
@@ -248,18 +257,17 @@ def time_block(
 
 def _capture(stream: Stream, loop: Loop) -> tuple[Any, float, float]:
     start = time.perf_counter_ns()
-    with naming("cuStreamBeginCapture"):
+    with naming("cuStreamGetCaptureInfo", "cuStreamBeginCapture"):
         builder = stream.create_graph_builder()
         builder.begin_building(mode="global")
     try:
-        with naming("a launch during capture"):
-            loop.run()
+        loop.run()
     finally:
         with naming("cuStreamEndCapture"):
             builder.end_building()
     capture_us = _since_us(start)
     start = time.perf_counter_ns()
-    with naming("cuGraphInstantiate"):
+    with naming("cuGraphInstantiate", "cuUserObjectCreate", "cuGraphRetainUserObject"):
         graph = builder.complete()
     instantiate_us = _since_us(start)
     builder.close()
@@ -283,7 +291,7 @@ def _repeat(
     """Warm up, then time; loop and replay alternate, and so does which of them goes first."""
     begun = time.perf_counter_ns()
     timer = _Timer(stream, events, begun)
-    replay = Loop(partial(graph.launch, stream), lambda _: None)
+    replay = Loop("cuGraphLaunch", partial(graph.launch, stream), lambda _: None)
 
     def one_round(number: int) -> list[dict[str, Any]]:
         counter.before(2 * launch_count)
@@ -296,35 +304,45 @@ def _repeat(
         ]
 
     rounds = 0
-    with naming("timing (cuEventRecord, cuGraphLaunch, cuStreamSynchronize or cuEventElapsedTime)"):
-        while rounds < protocol.warmup_rounds or _since_us(begun) < protocol.warmup_ms * 1e3:
-            one_round(rounds)
-            rounds += 1
-        rows = [row for number in range(protocol.repetitions) for row in one_round(number)]
-    return rows, rounds
+    while rounds < protocol.warmup_rounds or _since_us(begun) < protocol.warmup_ms * 1e3:
+        one_round(rounds)
+        rounds += 1
+    return [row for number in range(protocol.repetitions) for row in one_round(number)], rounds
 
 
 class _Timer:
     """Times one piece of work by the events and by the host clock, in one go."""
 
     def __init__(self, stream: Stream, events: tuple[Event, Event], begun_ns: int) -> None:
+        from cuda.core._utils.cuda_utils import CUDAError
+
         self._stream = stream
         self._first, self._second = events
         self._begun_ns = begun_ns
+        self._errors = (CUDAError, RuntimeError)
 
     def time(self, work: Loop) -> dict[str, float]:
-        stream, issue, clock = self._stream, work.issue, time.perf_counter_ns
-        stream.record(self._first)
-        start = clock()
-        status = issue()
-        issued = clock()
-        stream.record(self._second)
-        stream.sync()
-        done = clock()
+        stream, issue, clock, launch = self._stream, work.issue, time.perf_counter_ns, work.call
+        under_way = "cuEventRecord"
+        try:
+            stream.record(self._first)
+            under_way = launch
+            start = clock()
+            status = issue()
+            issued = clock()
+            under_way = "cuEventRecord"
+            stream.record(self._second)
+            under_way = "cuStreamSynchronize"
+            stream.sync()
+            done = clock()
+            under_way = "cuEventElapsedTime"
+            gpu_us = (self._second - self._first) * 1e3
+        except self._errors as error:
+            raise core_error(error, under_way) from error
         work.check(status)
         return {
             "start_us": round((start - self._begun_ns) / 1e3, 3),
-            "gpu_us": round((self._second - self._first) * 1e3, 4),
+            "gpu_us": round(gpu_us, 4),
             "issue_us": (issued - start) / 1e3,
             "total_us": (done - start) / 1e3,
         }

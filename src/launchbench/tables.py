@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import functools
+import io
 import json
 from collections.abc import Sequence
 from typing import IO, Any
