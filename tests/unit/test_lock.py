@@ -1,0 +1,268 @@
+"""One measurement at a time on a card, between real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launchbench.errors import LaunchbenchError
+from launchbench.lock import LOCK_DIR, card_lock
+
+pytestmark = pytest.mark.timeout(60)  # a lock that does not exclude leaves a process waiting for a line
+
+UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
+NOBODY = 65534
+
+HOLDER = """
+import sys
+from pathlib import Path
+from launchbench.lock import card_lock
+with card_lock(sys.argv[1], timeout_s=60, folder=Path(sys.argv[2])):
+    print("held", flush=True)
+    sys.stdin.readline()
+    print("done", flush=True)
+"""
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[None]:
+    """Not root for a while: root may write and read everything."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that an ordinary user can reach, which pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(prefix="launchbench-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def holder(folder: Path, uuid: str = UUID) -> Iterator[subprocess.Popen[str]]:
+    """Another process that asks for the lock, and ends after a line on its standard input."""
+    command = [sys.executable, "-c", HOLDER, uuid, str(folder)]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def is_free(folder: Path, uuid: str = UUID) -> bool:
+    try:
+        with card_lock(uuid, timeout_s=-1, folder=folder):
+            return True
+    except LaunchbenchError:
+        return False
+
+
+def test_the_second_process_waits_until_the_first_has_ended(tmp_path: Path) -> None:
+    with holder(tmp_path) as first:
+        assert line(first) == "held\n"
+        with holder(tmp_path) as second:
+            assert second.stdout is not None and second.stderr is not None
+            assert second.stderr.readline() == f"waiting for another measurement on {UUID} to finish\n"
+            assert select.select([second.stdout], [], [], 0)[0] == []
+            finish(first)
+            assert line(first) == "done\n"
+            assert line(second) == "held\n"
+            finish(second)
+            assert second.wait(timeout=30) == 0
+            assert second.stderr.read() == ""  # told once
+
+
+def test_another_card_is_not_waited_for(tmp_path: Path) -> None:
+    with holder(tmp_path) as first:
+        assert line(first) == "held\n"
+        assert not is_free(tmp_path)
+        assert is_free(tmp_path, UUID.replace("1", "2"))
+
+
+def test_the_kernel_releases_the_lock_of_a_killed_process(tmp_path: Path) -> None:
+    with holder(tmp_path) as first:
+        assert line(first) == "held\n"
+        assert not is_free(tmp_path)
+        first.send_signal(signal.SIGKILL)
+        assert first.wait(timeout=30) == -signal.SIGKILL
+        assert is_free(tmp_path)
+
+
+def test_the_lock_is_released_also_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), card_lock(UUID, folder=tmp_path):
+        assert not is_free(tmp_path)
+        raise ZeroDivisionError
+    assert is_free(tmp_path)
+
+
+def test_programs_that_a_holder_starts_do_not_keep_the_lock(tmp_path: Path) -> None:
+    with card_lock(UUID, folder=tmp_path):
+        child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert is_free(tmp_path)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_no_handle_is_left_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with card_lock(UUID, folder=tmp_path):
+        assert not is_free(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == len(before)  # noqa: PTH208
+
+
+def test_the_wait_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An hour, of which each look at the clock takes twenty minutes."""
+    clock = iter(range(0, 1_000_000, 1200))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with card_lock(UUID, folder=tmp_path), pytest.raises(LaunchbenchError) as caught, card_lock(UUID, folder=tmp_path):
+        pass
+    path = tmp_path / f"launchbench-{UUID}.lock"
+    assert str(caught.value) == f"{path}: another measurement still holds this card after 3600 s"
+    assert capsys.readouterr().err == f"waiting for another measurement on {UUID} to finish\n"
+    assert next(clock) == 7200  # began at 1200, still waited at 4800, gave up at 6000
+
+
+# --- the file
+
+
+def why_not(folder: Path) -> str:
+    with pytest.raises(LaunchbenchError) as caught, card_lock(UUID, timeout_s=0, folder=folder):
+        pass
+    message = str(caught.value)
+    path = f"{folder}/launchbench-{UUID}.lock"
+    assert message.isprintable()
+    return message.removeprefix(f"{path}: ")
+
+
+def test_the_folder_is_the_same_for_all_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/somewhere/else")
+    assert Path("/tmp") == LOCK_DIR
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o022, 0])
+def test_other_users_can_lock_the_file_whatever_the_umask(public: Path, umask: int) -> None:
+    previous = os.umask(umask)
+    try:
+        with card_lock(UUID, folder=public):
+            pass
+    finally:
+        os.umask(previous)
+    [path] = public.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    with ordinary_user():
+        assert is_free(public)
+        with card_lock(UUID, folder=public):
+            assert not is_free(public)
+
+
+def test_a_lock_of_another_user_in_a_sticky_folder(public: Path) -> None:
+    """As in /tmp: there Linux may refuse O_CREAT on another user's file."""
+    public.chmod(0o1777)
+    with ordinary_user(), card_lock(UUID, folder=public):
+        pass
+    [path] = public.iterdir()
+    assert os.geteuid() != 0 or path.stat().st_uid == NOBODY
+    with card_lock(UUID, folder=public):
+        assert not is_free(public)
+
+
+def test_a_file_that_is_left_over_is_used_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / f"launchbench-{UUID}.lock"
+    path.write_bytes(b"left over")
+    path.chmod(0o600)
+    with card_lock(UUID, folder=tmp_path):
+        assert not is_free(tmp_path)
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"left over", 0o600)
+
+
+def test_a_file_that_only_its_owner_may_read(public: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs two users, so root")
+    path = public / f"launchbench-{UUID}.lock"
+    path.touch(mode=0o600)
+    with ordinary_user():
+        assert why_not(public) == "cannot be opened for locking: Permission denied"
+
+
+def test_a_folder_that_is_read_only(public: Path) -> None:
+    public.chmod(0o555)
+    with ordinary_user():
+        assert why_not(public) == "cannot be opened for locking: Permission denied"
+    assert list(public.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    assert why_not(tmp_path / "missing") == "cannot be opened for locking: No such file or directory"
+    (tmp_path / "file").touch()
+    assert why_not(tmp_path / "file") == "cannot be opened for locking: Not a directory"
+
+
+@pytest.mark.parametrize("target", ["victim", "nowhere"])
+def test_a_link_is_not_followed(tmp_path: Path, target: str) -> None:
+    (tmp_path / "victim").write_bytes(b"mine")
+    (tmp_path / f"launchbench-{UUID}.lock").symlink_to(target)
+    assert why_not(tmp_path) == "cannot be opened for locking: Too many levels of symbolic links"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_its_place_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / f"launchbench-{UUID}.lock")
+    with card_lock(UUID, folder=tmp_path):
+        assert not is_free(tmp_path)
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_handle: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert why_not(tmp_path) == "cannot be locked: No locks available"
+
+
+def test_a_file_that_vanishes_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody removes it between its creation and its opening: no endless loop."""
+    close = os.close
+
+    def close_and_remove(handle: int) -> None:
+        close(handle)
+        (tmp_path / f"launchbench-{UUID}.lock").unlink()
+
+    monkeypatch.setattr(os, "close", close_and_remove)
+    assert why_not(tmp_path) == "cannot be created"

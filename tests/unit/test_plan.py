@@ -1,0 +1,431 @@
+"""Cells, receipts and what decides whether Snakemake does something again. No pandas, no driver."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbench import plan
+from launchbench.config import SETTINGS_VARIABLE, Config
+from launchbench.errors import LaunchbenchError
+from launchbench.job import write_receipt
+from launchbench.names import host_slug
+from launchbench.plan import CARDS_VARIABLE, Cell, Plan, probe_cards
+from tests.unit.fabricate import uuid, write_job, write_sweep
+
+CARD = uuid(0)[4:12]
+OTHER_CARD = uuid(1)[4:12]
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder of its own, and one visible card that is a T4."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CARDS_VARIABLE, json.dumps([["t4", CARD]]))
+    monkeypatch.delenv(SETTINGS_VARIABLE, raising=False)
+
+
+def a_plan(**settings: Any) -> Plan:
+    return Plan(Config.model_validate({"site": "lab", "launch_counts": [8, 64]} | settings))
+
+
+# --- cells
+
+
+def test_the_cells_of_the_visible_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CARDS_VARIABLE, json.dumps([["t4", "bbbb"], ["h100", "cccc"], ["t4", "aaaa"]]))
+    assert a_plan(launch_counts=[64, 8]).cells() == [
+        Cell("h100", "cccc", 8),
+        Cell("h100", "cccc", 64),
+        Cell("t4", "aaaa", 8),
+        Cell("t4", "aaaa", 64),
+        Cell("t4", "bbbb", 8),
+        Cell("t4", "bbbb", 64),
+    ]
+
+
+def test_the_cells_of_the_listed_labels_need_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CARDS_VARIABLE, "broken, and not looked at")
+    cells = a_plan(cards="listed", launch_counts=[8]).cells()
+    assert cells == [Cell(label, "any", 8) for label in ("a100", "h100", "h200", "t4")]
+
+
+def test_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CARDS_VARIABLE, "broken, and not looked at")
+    nothing = a_plan(cards="none")
+    assert (nothing.cells(), nothing.all_receipts()) == ([], [])
+
+
+def test_the_site_is_the_host_name_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan.platform, "node", lambda: "GPU-Node_7.example.org")
+    assert a_plan(site=None).site == host_slug("GPU-Node_7.example.org") == "gpu-node_7.example.org"
+    assert a_plan().site == "lab"
+
+
+# --- asking for the cards
+
+PROGRAM = """#!/bin/sh
+printf '%s\\n' "$*" >>{folder}/calls
+printf '%s' "${settings}" >{folder}/settings
+cat {folder}/out
+cat {folder}/err >&2
+exit {status}
+"""
+
+
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str = "", err: str = "", status: int = 0) -> Path:
+    """A machine with a driver, where ``python -m launchbench probe`` is this program; returns its log."""
+    folder = tmp_path / "probe"
+    folder.mkdir()
+    (folder / "out").write_text(out)
+    (folder / "err").write_text(err)
+    program = folder / "python"
+    program.write_text(PROGRAM.format(folder=folder, status=status, settings=SETTINGS_VARIABLE))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: {"libcuda.so.1": object()}[name])
+    # Set before it is deleted, so that the value that the probe leaves is removed at the end.
+    monkeypatch.setenv(CARDS_VARIABLE, "")
+    monkeypatch.delenv(CARDS_VARIABLE)
+    return folder
+
+
+def test_one_probe_for_all_processes_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = [{"label": "t4", "card": "aaaa", "name": "x"}, {"label": "h100", "card": "bbbb", "name": "y"}]
+    folder = driver(tmp_path, monkeypatch, json.dumps(cards))
+    config = Config(site="lab", repetitions=7)
+    assert probe_cards(config) == [("t4", "aaaa"), ("h100", "bbbb")]
+    assert probe_cards(config) == [("t4", "aaaa"), ("h100", "bbbb")]
+    assert (folder / "calls").read_text() == "-m launchbench probe\n"
+    assert Config.model_validate_json((folder / "settings").read_text()) == config
+    # What a job of this run finds.
+    assert json.loads(os.environ[CARDS_VARIABLE]) == [["t4", "aaaa"], ["h100", "bbbb"]]
+
+
+def test_no_driver_is_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = driver(tmp_path, monkeypatch, "not asked")
+
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert probe_cards(Config()) == []
+    assert not (folder / "calls").exists()
+    assert a_plan().all_receipts() == []
+
+
+def test_no_visible_card_is_no_card_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "launchbench: cuInit failed: CUDA_ERROR_NO_DEVICE (100); no visible GPU (CUDA_VISIBLE_DEVICES='')\n"
+    driver(tmp_path, monkeypatch, err=line, status=1)
+    assert probe_cards(Config()) == []
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
+    ("err", "status", "message"),
+    [
+        ("launchbench: gpus: one\nlaunchbench: gpus: two\n", 1, "gpus: one\ngpus: two"),
+        ("launchbench: cuInit failed: CUDA_ERROR_UNKNOWN (999)\n", 1, "cuInit failed: CUDA_ERROR_UNKNOWN (999)"),
+        ("", 139, "probe ended with status 139"),
+    ],
+)
+def test_a_probe_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, err: str, status: int, message: str
+) -> None:
+    driver(tmp_path, monkeypatch, err=err, status=status)
+    with pytest.raises(LaunchbenchError) as caught:
+        probe_cards(Config())
+    assert str(caught.value) == message
+    assert CARDS_VARIABLE not in os.environ
+
+
+def test_a_driver_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(tmp_path, monkeypatch)
+    Path(sys.executable).write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(plan, "PROBE_TIMEOUT_S", 0.2)
+    with pytest.raises(LaunchbenchError, match=r"^the NVIDIA driver did not answer within 0\.2 s$"):
+        probe_cards(Config())
+
+
+@pytest.mark.parametrize("value", ["", "x", "5", "[5]", '["abc"]', '[["t4"]]', '{"t4\\n": 1}'])
+def test_a_variable_that_somebody_else_has_set(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(CARDS_VARIABLE, value)
+    with pytest.raises(LaunchbenchError) as caught:
+        a_plan().cells()
+    assert str(caught.value).isprintable()
+    assert str(caught.value).startswith(f"{CARDS_VARIABLE}: got ")
+
+
+# --- receipts
+
+FOLDER = f"build/cells/lab/t4/{CARD}"
+
+
+def measured(count: int, receipt: str | None = None, run: int = 0) -> Path:
+    """A measurement that has been filed together with its receipt; returns its record."""
+    record = write_job(Path("results"), count, repetitions=1, run=run)
+    write_receipt(Path(receipt or f"{FOLDER}/n{count}.0.json"), record, Path("results"))
+    return record
+
+
+def test_receipts_have_names_of_their_cell() -> None:
+    assert a_plan().all_receipts() == [f"{FOLDER}/n8.0.json", f"{FOLDER}/n64.0.json"]
+    assert a_plan(build_dir="scratch", site="x").receipt(Cell("h100", "any", 512)) == (
+        "scratch/cells/x/h100/any/n512.0.json"
+    )
+
+
+def test_a_receipt_whose_result_is_there_counts() -> None:
+    measured(8)
+    assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.0.json"
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+@pytest.mark.parametrize("damage", ["deleted", "cut", "empty"])
+def test_a_receipt_whose_result_is_lost_is_followed_by_another(suffix: str, damage: str) -> None:
+    """Again and again, and for this cell only; what is lost stays as it is."""
+    cell = Cell("t4", CARD, 8)
+    other = measured(64)
+    for generation in range(3):
+        name = f"{FOLDER}/n8.{generation}.json"
+        path = measured(8, name, run=generation).with_suffix(suffix)
+        assert a_plan().receipt(cell) == name
+        if damage == "deleted":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-1] if damage == "cut" else b"")
+        following = f"{FOLDER}/n8.{generation + 1}.json"
+        # The same each time it is asked for: before, while and after the cell is measured anew.
+        assert a_plan().receipt(cell) == a_plan().receipt(cell) == following
+        assert a_plan().all_receipts() == [following, f"{FOLDER}/n64.0.json"]
+    assert other.exists()
+    assert sorted(path.name for path in Path(FOLDER).iterdir()) == [
+        "n64.0.json",
+        "n8.0.json",
+        "n8.1.json",
+        "n8.2.json",
+    ]
+
+
+def test_a_result_that_comes_back_counts_again() -> None:
+    record = measured(8)
+    record.rename("away.json")
+    assert a_plan().receipt(Cell("t4", CARD, 8)).endswith("n8.1.json")
+    Path("away.json").rename(record)
+    assert a_plan().receipt(Cell("t4", CARD, 8)).endswith("n8.0.json")
+
+
+BROKEN: list[bytes] = [
+    b"",
+    b"{",
+    b"\xff\xfe",
+    b"null",
+    b"[]",
+    b"5",
+    b'"x"',
+    b"{}",
+    b'{"record": "x"}',
+    b'{"size_bytes": null}',
+    b'{"size_bytes": {}}',
+    b'{"size_bytes": []}',
+    b'{"size_bytes": ["lab"]}',
+    b'{"size_bytes": {"lab/missing.json": 5}}',
+    b'{"size_bytes": {"\\u0000": 5}}',
+    b'{"size_bytes": {"' + b"x" * 5000 + b'": 5}}',
+    b'{"size_bytes": {"x": ' + b"9" * 6000 + b"}}",
+    b'{"size_bytes": ' + b"[" * 200_000,
+    b"[" * 200_000,
+]
+
+
+@pytest.mark.parametrize("content", BROKEN, ids=lambda content: content[:24].decode(errors="replace"))
+def test_a_broken_receipt_does_not_count(content: bytes) -> None:
+    path = Path(FOLDER) / "n8.0.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.1.json"
+
+
+def test_a_folder_in_place_of_a_receipt_does_not_count() -> None:
+    (Path(FOLDER) / "n8.0.json").mkdir(parents=True)
+    assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.1.json"
+
+
+def test_an_n_that_begins_like_another_is_another() -> None:
+    measured(8)
+    for path in Path("results").rglob("*.csv"):
+        path.unlink()
+    assert a_plan().receipt(Cell("t4", CARD, 80)) == f"{FOLDER}/n80.0.json"
+
+
+# --- results that are there already
+
+
+def test_a_new_result_of_an_own_cell_changes_nothing() -> None:
+    """Else a run would have something to do after it has just ended."""
+    write_job(Path("results"), 8, site="other", repetitions=1)
+    before = a_plan().cached()
+    write_sweep(Path("results"), (8, 64), repetitions=1)
+    write_job(Path("results"), 8, run=1, repetitions=1)
+    assert a_plan().cached() == before
+
+
+def test_with_listed_labels_any_card_is_an_own_one() -> None:
+    before = a_plan(cards="listed").cached()
+    write_job(Path("results"), 8, label="h100", card=5, repetitions=1)
+    assert a_plan(cards="listed").cached() == before
+    assert a_plan().cached() != before
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"launch_count": 8, "site": "other"},
+        {"launch_count": 8, "label": "h100"},
+        {"launch_count": 8, "card": 1},
+        {"launch_count": 512},
+    ],
+    ids=["site", "label", "card", "N"],
+)
+def test_any_other_result_is_noticed(job: dict[str, Any]) -> None:
+    before = a_plan().cached()
+    record = write_job(Path("results"), repetitions=1, **job)
+    added = a_plan().cached()
+    assert added != before
+    assert a_plan().cached() == added
+    record.with_suffix(".csv").write_bytes(b"edited")
+    edited = a_plan().cached()
+    assert edited not in (before, added)
+    record.unlink()
+    record.with_suffix(".csv").unlink()
+    assert a_plan().cached() == before
+
+
+def test_without_cells_every_result_is_noticed() -> None:
+    nothing = a_plan(cards="none").cached()
+    write_job(Path("results"), 8, repetitions=1)
+    assert a_plan(cards="none").cached() != nothing
+
+
+def test_only_files_of_results_are_noticed() -> None:
+    folder = write_job(Path("results"), 8, site="other", repetitions=1).parent
+    before = a_plan().cached()
+    for name in (".tmp-x.json", ".hidden.csv", "notes.txt"):
+        (folder / name).write_bytes(b"x")
+    (folder.parent / "x.json").write_bytes(b"x")
+    Path("results/.cache/a/b").mkdir(parents=True)
+    Path("results/.cache/a/b/x.json").write_bytes(b"x")
+    assert a_plan().cached() == before
+
+
+@pytest.mark.parametrize("name", ["n.csv", "n-x.csv", "nx.csv", "x.csv", "n²-x.csv", "n8", "n8-a\nb.csv", "{x}.csv"])
+def test_odd_names_are_noticed_too(name: str) -> None:
+    before = a_plan().cached()
+    folder = Path("results/lab/h100/x")
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(b"x")
+    assert (a_plan().cached() != before) == name.endswith(".csv")
+
+
+def test_links_that_lead_nowhere_and_names_that_are_no_text() -> None:
+    folder = Path("results/other/t4/x")
+    folder.mkdir(parents=True)
+    seen = {a_plan().cached()}
+    (folder / "a.json").symlink_to("nowhere")
+    seen.add(a_plan().cached())
+    (folder / "b.json").symlink_to("b.json")
+    seen.add(a_plan().cached())
+    (folder / os.fsdecode(b"c\xff.json")).write_bytes(b"x")
+    seen.add(a_plan().cached())
+    (folder / "d.json").mkdir()
+    seen.add(a_plan().cached())
+    assert len(seen) == 5
+
+
+# --- what decides
+
+
+def test_what_decides_a_measurement_is_pinned() -> None:
+    assert json.loads(a_plan().protocol()) == {
+        "version": 1,
+        "repetitions": 50,
+        "warmup_rounds": 5,
+        "warmup_ms": 200,
+        "launch_paths": ["native-driver", "cuda-python"],
+        "kernels": ["tiny", "empty"],
+    }
+
+
+CHANGES: dict[str, Any] = {
+    "site": "elsewhere",
+    "cards": "none",
+    "launch_counts": [8, 64, 512],
+    "launch_paths": ["native-driver"],
+    "kernels": ["tiny"],
+    "repetitions": 51,
+    "warmup_rounds": 6,
+    "warmup_ms": 201,
+    "architectures": ["sm_90"],
+    "gpus": {"t4": {"name": "T4", "compute_capability": "7.5"}},
+    "results_dir": "other-results",
+    "reports_dir": "other-reports",
+    "build_dir": "other-build",
+}
+DECIDES_MEASURING = {"launch_paths", "kernels", "repetitions", "warmup_rounds", "warmup_ms"}
+DECIDES_COMPARING = {"launch_counts", "gpus"}
+
+
+@pytest.mark.parametrize("key", list(Config.model_fields))
+def test_a_change_matters_exactly_where_it_decides(key: str) -> None:
+    """Every key there is: a new one has to be put into one of the sets, or be in neither on purpose."""
+    changed = a_plan(**{key: CHANGES[key]})
+    assert (changed.protocol() != a_plan().protocol()) == (key in DECIDES_MEASURING)
+    assert (changed.compared() != a_plan().compared()) == (key in DECIDES_COMPARING)
+
+
+def test_what_a_gpu_is_recognised_by_does_not_decide_what_is_compared() -> None:
+    narrower = {label: gpu.model_dump() | {"name": f"{gpu.name}."} for label, gpu in Config().gpus.items()}
+    assert a_plan(gpus=narrower).compared() == a_plan().compared()
+
+
+def test_the_compiler_is_looked_for_where_the_build_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "toolkit_identity", lambda wheels, lock: f"{wheels} {lock}")
+    assert a_plan(build_dir="scratch").nvcc_identity() == "scratch/nvcc requirements-nvcc.lock"
+
+
+SCRIPT = """
+from launchbench.config import Config
+from launchbench.plan import Plan
+import sys
+plan = Plan(Config(site="lab", launch_counts=(8, 64)))
+print(plan.all_receipts(), plan.cached(), plan.protocol(), plan.compared(), plan.cells())
+heavy = {"pandas", "numpy", "cuda", "pynvml", "pandera", "matplotlib"} & set(sys.modules)
+print(sorted(heavy))
+"""
+
+
+def test_the_plan_is_the_same_in_every_process_and_imports_nothing_heavy() -> None:
+    write_job(Path("results"), 8, site="other", repetitions=1)
+    measured(64)
+    said = set()
+    for seed in ("0", "1", "4242"):
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.add(done.stdout)
+    [text] = said
+    assert text.splitlines()[-1] == "[]"
+    assert f"{FOLDER}/n64.0.json" in text
