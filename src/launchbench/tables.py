@@ -142,7 +142,11 @@ def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[A
         row = int(bad.to_numpy().argmax())
         got = f"got {shown(series.iloc[row])}; expected {_expected(column)}"
         raise LaunchbenchError(escaped(f"{source}: {column.name}, row {row + 1}: {got}"))
-    return values.astype("Int64") if column.kind == "int" and column.nullable else values
+    if column.kind == "int" and column.nullable:
+        # Not from values, which are floats where one is unknown.
+        exact = [None if unknown else int(text) for text, unknown in zip(series, values.isna(), strict=True)]
+        return pd.Series(exact, index=series.index, dtype="Int64")
+    return values
 
 
 def write_csv(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> bytes:
