@@ -5,7 +5,7 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 try:
-    from launchbench.workflow import or_exit, read_yaml
+    from launchbench.workflow.snakefile import or_exit, read_yaml
 except ModuleNotFoundError as missing:
     raise SystemExit(f"launchbench: {missing} in this environment; `make report` makes one that has it") from None
 

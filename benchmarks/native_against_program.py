@@ -53,10 +53,10 @@ def launchbench_rows(part: Part, binaries: Path) -> pd.DataFrame:
 
     from cuda.core import Device, ObjectCode
 
-    from launchbench.driver import DeviceMemory
-    from launchbench.measure import make_loop, time_block
-    from launchbench.native import NativeLoops
-    from launchbench.protocol import Protocol
+    from launchbench.measure.driver import DeviceMemory
+    from launchbench.measure.native import NativeLoops
+    from launchbench.measure.timing import make_loop, time_block
+    from launchbench.results.protocol import Protocol
 
     device = Device(0)
     device.set_current()

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import launchbench
-from launchbench.config import SETTINGS_VARIABLE, Config, load, read
+from launchbench.config.messages import escaped
+from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
+from launchbench.config.names import host_slug
 from launchbench.errors import LaunchbenchError
-from launchbench.messages import escaped
-from launchbench.names import host_slug
-from launchbench.protocol import MAX_LAUNCH_COUNT
+from launchbench.results.protocol import MAX_LAUNCH_COUNT
 
 
 def _config(arguments: argparse.Namespace) -> Config:
@@ -29,15 +29,15 @@ def _config(arguments: argparse.Namespace) -> Config:
 
 
 def _probe(arguments: argparse.Namespace) -> None:
-    from launchbench.cards import visible_cards
+    from launchbench.measure.cards import visible_cards
 
     config = _config(arguments)
     print(json.dumps([{**card.to_dict(), "label": card.label(config)} for card in visible_cards()]))
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    from launchbench.build import build
-    from launchbench.toolkit import fetch_wheels, find_toolkit
+    from launchbench.build.compile import build
+    from launchbench.build.toolkit import fetch_wheels, find_toolkit
 
     toolkit = find_toolkit(arguments.wheels) or fetch_wheels(arguments.wheels, arguments.nvcc_lock)
     build(arguments.source, arguments.out, _config(arguments).architectures, toolkit)
@@ -46,7 +46,7 @@ def _build(arguments: argparse.Namespace) -> None:
 def _measure(arguments: argparse.Namespace) -> None:
     import platform
 
-    from launchbench import job
+    from launchbench.measure import job
 
     config = _config(arguments)
     if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
@@ -66,7 +66,7 @@ def _measure(arguments: argparse.Namespace) -> None:
 
 
 def _aggregate(arguments: argparse.Namespace) -> None:
-    from launchbench.aggregate import aggregate, write_tables
+    from launchbench.aggregate.join import aggregate, write_tables
 
     config = _config(arguments)
     tables = aggregate(Path(config.results_dir), list(config.gpus), config.launch_counts)
@@ -74,7 +74,7 @@ def _aggregate(arguments: argparse.Namespace) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> None:
-    from launchbench.report import render
+    from launchbench.report.page import render
 
     config = _config(arguments)
     page = render(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launchbench.config import schema_json
-from launchbench.record import record_schema
-from launchbench.results import write_atomically
-from launchbench.tables import columns_markdown, tables_schema
+from launchbench.config.model import schema_json
+from launchbench.results.files import write_atomically
+from launchbench.results.record import record_schema
+from launchbench.results.tables import columns_markdown, tables_schema
 
 GENERATED = {
     "workflow/schemas/config.schema.json": schema_json,

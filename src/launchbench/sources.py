@@ -6,36 +6,30 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 
-MEASURING_MODULES = ("driver.py", "job.py", "measure.py", "native.py", "protocol.py")
+
+def _folder(name: str) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            path.relative_to(PACKAGE).as_posix()
+            for path in (PACKAGE / name).rglob("*")
+            if path.suffix in (".py", ".j2") and not path.name.startswith(".")
+        )
+    )
+
+
+MEASURING_MODULES = (
+    "measure/driver.py",
+    "measure/job.py",
+    "measure/native.py",
+    "measure/timing.py",
+    "results/protocol.py",
+)
 """A change here makes a new measurement necessary."""
 
-AGGREGATING_MODULES = (
-    "aggregate.py",
-    "columns.py",
-    "flags.py",
-    "gaps.py",
-    "record.py",
-    "results.py",
-    "stats.py",
-    "summarise.py",
-    "tables.py",
-    "wording.py",
-)
+AGGREGATING_MODULES = (*_folder("aggregate"), *_folder("results"), "wording.py")
 """A change here makes the tables anew."""
 
-REPORTING_MODULES = (
-    "cells.py",
-    "comparison.py",
-    "explain.py",
-    "figures.py",
-    "origins.py",
-    "report.py",
-    "sections.py",
-    "sidebyside.py",
-    "templates/comparison.css.j2",
-    "templates/comparison.html.j2",
-    "wording.py",
-)
+REPORTING_MODULES = (*_folder("report"), "wording.py")
 """A change here renders the report anew."""
 
 

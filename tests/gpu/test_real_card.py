@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from launchbench.results import read_results
+from launchbench.results.files import read_results
 
 PROJECT = Path(__file__).parents[2]
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from launchbench.columns import RAW
-from launchbench.protocol import QUEUE_DEPTH, Protocol
-from launchbench.record import utc_text
-from launchbench.results import write_result
+from launchbench.results.columns import RAW
+from launchbench.results.files import write_result
+from launchbench.results.protocol import QUEUE_DEPTH, Protocol
+from launchbench.results.record import utc_text
 
 DEVICE_NAME = "Synthetic test card"
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from launchbench import columns, flags, tables
-from launchbench.aggregate import Tables, aggregate, write_tables
-from launchbench.comparison import read_table
-from launchbench.protocol import Protocol
-from launchbench.summarise import break_even
+from launchbench.aggregate import flags
+from launchbench.aggregate.join import Tables, aggregate, write_tables
+from launchbench.aggregate.summarise import break_even
+from launchbench.report.comparison import read_table
+from launchbench.results import columns, tables
+from launchbench.results.protocol import Protocol
 from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_four_cards, write_job, write_sweep
 
 LABELS = ["t4", "a100", "h100", "h200"]

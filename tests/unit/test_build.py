@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from launchbench import __version__
-from launchbench.build import PRODUCTS, build, code_flags
+from launchbench.build.compile import PRODUCTS, build, code_flags
+from launchbench.build.toolkit import Toolkit, find_toolkit
 from launchbench.errors import LaunchbenchError
-from launchbench.toolkit import Toolkit, find_toolkit
 
 SOURCE = """
 extern "C" __global__ void tiny(float* d) { d[0] += 1.0f; }

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from launchbench import cards
-from launchbench.cards import Card, choose, visible_cards
-from launchbench.config import Config
-from launchbench.driver import DriverError
+from launchbench.config.model import Config
+from launchbench.config.names import slug
 from launchbench.errors import LaunchbenchError
-from launchbench.names import slug
+from launchbench.measure import cards
+from launchbench.measure.cards import Card, choose, visible_cards
+from launchbench.measure.driver import DriverError
 
 CONFIG = Config()
 

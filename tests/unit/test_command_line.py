@@ -20,16 +20,16 @@ import pytest
 
 import launchbench
 from launchbench import __main__ as command_line
-from launchbench import cards, driver, job
 from launchbench.__main__ import main
-from launchbench.config import SETTINGS_VARIABLE, Config
-from launchbench.driver import DeviceMemory, DriverError, NoDriverError, call, check, driver_version, naming
+from launchbench.config.messages import escaped, refusal, shown
+from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.errors import LaunchbenchError
-from launchbench.lock import LOCK_DIR
-from launchbench.messages import escaped, refusal, shown
-from launchbench.native import NativeLoops, check_driver, check_runtime
+from launchbench.measure import cards, driver, job
+from launchbench.measure.driver import DeviceMemory, DriverError, NoDriverError, call, check, driver_version, naming
+from launchbench.measure.lock import LOCK_DIR
+from launchbench.measure.native import NativeLoops, check_driver, check_runtime
 from launchbench.schemas import GENERATED
-from launchbench.workflow import hand_to_commands, or_exit, settings
+from launchbench.workflow.snakefile import hand_to_commands, or_exit, settings
 from tests.unit.fabricate import write_sweep
 
 COMMANDS = ["probe", "build", "measure", "aggregate", "report", "schemas"]
@@ -563,7 +563,15 @@ def test_errors_of_cuda_core_name_the_call() -> None:
 
     with pytest.raises(LaunchbenchError) as caught, naming("cuLibraryLoadData"):
         raise CUDAError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION:\n  newer")
-    assert str(caught.value) == "cuLibraryLoadData failed: CUDA_ERROR_UNSUPPORTED_PTX_VERSION: newer"
+    assert str(caught.value) == (
+        "cuLibraryLoadData failed: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222); the binary's PTX is newer than the driver"
+    )
+    with pytest.raises(LaunchbenchError) as caught, naming("cuA", "cuB", "cuC"):
+        raise RuntimeError("999")
+    assert str(caught.value) == "cuA, cuB or cuC failed: CUDA_ERROR_UNKNOWN (999)"
+    with pytest.raises(LaunchbenchError) as caught, naming("cuEventCreate"):
+        raise RuntimeError("no event\n here")
+    assert str(caught.value) == "cuEventCreate failed: no event here"
     with pytest.raises(ValueError, match="mine"), naming("cuLibraryLoadData"):
         raise ValueError("mine")
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from launchbench.config import Config, GpuType, load, read, schema_json
+from launchbench.config.model import Config, GpuType, load, read, schema_json
+from launchbench.config.names import host_slug, slug
+from launchbench.config.yaml_file import MAX_FILE_BYTES, read_yaml
 from launchbench.errors import LaunchbenchError
-from launchbench.names import host_slug, slug
-from launchbench.yaml_file import MAX_FILE_BYTES, read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
@@ -65,7 +65,7 @@ def test_shipped_file_has_a_comment_above_every_key() -> None:
 
 def test_schema_file_is_generated() -> None:
     kept = (ROOT / "workflow/schemas/config.schema.json").read_text(encoding="utf-8")
-    assert kept == schema_json(), "python -m launchbench.config > workflow/schemas/config.schema.json"
+    assert kept == schema_json(), "python -m launchbench.config.model > workflow/schemas/config.schema.json"
 
 
 def test_schema_carries_ranges_choices_and_descriptions() -> None:

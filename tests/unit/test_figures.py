@@ -16,9 +16,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from PIL import Image
 
-from launchbench import figures
-from launchbench.aggregate import aggregate
-from launchbench.comparison import Comparison, compare
+from launchbench.aggregate.join import aggregate
+from launchbench.report import figures
+from launchbench.report.comparison import Comparison, compare
 from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
 
 LABELS = ["t4", "a100", "h100", "h200"]

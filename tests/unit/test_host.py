@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from launchbench import host
-from launchbench.host import host_facts, slurm_facts
+from launchbench.measure import host
+from launchbench.measure.host import host_facts, slurm_facts
 
 LSCPU: dict[str, Any] = {
     "lscpu": [

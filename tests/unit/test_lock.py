@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from launchbench.errors import LaunchbenchError
-from launchbench.lock import LOCK_DIR, card_lock
+from launchbench.measure.lock import LOCK_DIR, card_lock
 
 pytestmark = pytest.mark.timeout(60)  # a lock that does not exclude leaves a process waiting for a line
 
@@ -30,7 +30,7 @@ NOBODY = 65534
 HOLDER = """
 import sys
 from pathlib import Path
-from launchbench.lock import card_lock
+from launchbench.measure.lock import card_lock
 with card_lock(sys.argv[1], timeout_s=60, folder=Path(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.readline()

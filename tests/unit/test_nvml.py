@@ -13,9 +13,9 @@ from typing import Any
 import pynvml
 import pytest
 
-from launchbench import nvml
-from launchbench.nvml import CLOCK_EVENT_BITS, session, throttle_names
-from launchbench.record import Device
+from launchbench.measure import nvml
+from launchbench.measure.nvml import CLOCK_EVENT_BITS, session, throttle_names
+from launchbench.results.record import Device
 
 GPU_UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 MIG_UUID = "MIG-abcdef01-9abc-def0-1234-56789abcdef0"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from launchbench import plan
-from launchbench.config import SETTINGS_VARIABLE, Config
+from launchbench.config.model import SETTINGS_VARIABLE, Config
+from launchbench.config.names import host_slug
 from launchbench.errors import LaunchbenchError
-from launchbench.job import write_receipt
-from launchbench.names import host_slug
-from launchbench.plan import CARDS_VARIABLE, Cell, Plan, probe_cards
+from launchbench.measure.job import write_receipt
+from launchbench.workflow import plan
+from launchbench.workflow.plan import CARDS_VARIABLE, Cell, Plan, probe_cards
 from tests.unit.fabricate import uuid, write_job, write_sweep
 
 CARD = uuid(0)[4:12]
@@ -403,8 +403,8 @@ def test_the_compiler_is_looked_for_where_the_build_puts_it(monkeypatch: pytest.
 
 
 SCRIPT = """
-from launchbench.config import Config
-from launchbench.plan import Plan
+from launchbench.config.model import Config
+from launchbench.workflow.plan import Plan
 import sys
 plan = Plan(Config(site="lab", launch_counts=(8, 64)))
 print(plan.all_receipts(), plan.cached(), plan.protocol(), plan.compared(), plan.cells())

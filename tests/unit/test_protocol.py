@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from launchbench.protocol import FLOAT32_EXACT_COUNT, KERNELS, LAUNCH_PATHS, MODES, PROTOCOL_VERSION, Protocol
+from launchbench.results.protocol import FLOAT32_EXACT_COUNT, KERNELS, LAUNCH_PATHS, MODES, PROTOCOL_VERSION, Protocol
 
 DEFAULT = {"version": 1, "repetitions": 50, "warmup_rounds": 5, "warmup_ms": 200}
 
@@ -65,7 +65,7 @@ def test_the_version_is_the_present_one_where_none_is_given() -> None:
 
 def test_the_hash_does_not_depend_on_the_process() -> None:
     code = (
-        "from launchbench.protocol import Protocol\n"
+        "from launchbench.results.protocol import Protocol\n"
         "print(Protocol(repetitions=50, warmup_rounds=5, warmup_ms=200).block_hash('native-driver', 'tiny'))"
     )
     for seed in ("0", "1"):

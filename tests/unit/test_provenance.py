@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import launchbench
-from launchbench import provenance, sources
+from launchbench import sources
 from launchbench.errors import LaunchbenchError
-from launchbench.provenance import COMMIT_VARIABLE, code, read_manifest, software
+from launchbench.measure import provenance
+from launchbench.measure.provenance import COMMIT_VARIABLE, code, read_manifest, software
 from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES
 
 PRODUCTS = {"graphs.fatbin": b"fat", "liblaunchloops.so": b"loops"}
@@ -89,8 +90,8 @@ def test_a_clean_checkout(binaries: Path, checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "modified"),
     [
-        (lambda root: (root / "src/launchbench/measure.py").write_text("changed"), True),
-        (lambda root: (root / "src/launchbench/report.py").unlink(), True),
+        (lambda root: (root / "src/launchbench/measure/timing.py").write_text("changed"), True),
+        (lambda root: (root / "src/launchbench/report/page.py").unlink(), True),
         (lambda root: (root / "src/graphs.cu").write_text("changed"), True),
         (lambda root: (root / "README").write_text("changed"), False),
         (lambda root: (root / "src/launchbench/new.py").write_text("new"), False),
@@ -149,11 +150,12 @@ def test_checksums_are_those_of_the_files(binaries: Path) -> None:
 def test_the_code_that_measures_has_a_checksum_and_no_other(binaries: Path, package: Path) -> None:
     before = code(binaries).package_sha256
     seen = {before}
-    for module in sorted(package.glob("*.py")):
+    for module in sorted(package.rglob("*.py")):
         original = module.read_bytes()
         module.write_bytes(original + b"\n# changed")
         after = code(binaries).package_sha256
-        assert (after != before) == (module.name in MEASURING_MODULES), module.name
+        name = module.relative_to(package).as_posix()
+        assert (after != before) == (name in MEASURING_MODULES), name
         seen.add(after)
         module.write_bytes(original)
     assert len(seen) == 1 + len(MEASURING_MODULES)
@@ -260,10 +262,13 @@ def test_paths_are_relative_where_they_lie_in_the_working_folder(
     """Else the same checkout at another place would measure again."""
     root = sources.PACKAGE.parents[1]
     monkeypatch.chdir(root)
-    assert sources.sources("job.py", "plan.py") == ["src/launchbench/job.py", "src/launchbench/plan.py"]
+    assert sources.sources("measure/job.py", "wording.py") == [
+        "src/launchbench/measure/job.py",
+        "src/launchbench/wording.py",
+    ]
     (tmp_path / "link").symlink_to(root)
     monkeypatch.chdir(tmp_path / "link")
-    assert sources.sources("job.py") == ["src/launchbench/job.py"]
+    assert sources.sources("wording.py") == ["src/launchbench/wording.py"]
     monkeypatch.chdir(tmp_path)
-    [path] = sources.sources("job.py")
+    [path] = sources.sources("wording.py")
     assert Path(path).is_absolute() and Path(path).is_file()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from launchbench import record
-from launchbench.record import DeviceState, Record, card_id, record_schema, utc_text
+from launchbench.results import record
+from launchbench.results.record import DeviceState, Record, card_id, record_schema, utc_text
 from tests.unit.fabricate import write_job
 
 MODELS = [

@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from launchbench import report, sections
-from launchbench.aggregate import aggregate, write_tables
-from launchbench.comparison import load
+from launchbench.aggregate.join import aggregate, write_tables
 from launchbench.errors import LaunchbenchError
+from launchbench.report import page as report
+from launchbench.report import sections
+from launchbench.report.comparison import load
 from launchbench.wording import number, one_line, several, shortened, span, whole, with_interval
 from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
 

@@ -25,11 +25,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from launchbench import results
-from launchbench.columns import RAW
 from launchbench.errors import LaunchbenchError
-from launchbench.record import Record
-from launchbench.results import (
+from launchbench.results import files as results
+from launchbench.results.columns import RAW
+from launchbench.results.files import (
     Problem,
     find_files,
     new_run_id,
@@ -39,6 +38,7 @@ from launchbench.results import (
     write_atomically,
     write_result,
 )
+from launchbench.results.record import Record
 from tests.unit.fabricate import uuid, write_job, write_sweep
 
 CARD = uuid(0)[4:12]
@@ -126,7 +126,7 @@ import sys
 from pathlib import Path
 import pandas as pd, json
 from launchbench.errors import LaunchbenchError
-from launchbench.results import write_result
+from launchbench.results.files import write_result
 source, disk = map(Path, sys.argv[1:])
 fields = json.loads(source.read_bytes())
 del fields["raw"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from launchbench import stats
+from launchbench.aggregate import stats
 
 
 @pytest.mark.parametrize(("sample", "expected"), [([3.0], 3.0), ([1, 9, 2], 2.0), ([4, 1, 2, 9], 3.0)])

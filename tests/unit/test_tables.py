@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launchbench import columns
-from launchbench.columns import Column
 from launchbench.errors import LaunchbenchError
-from launchbench.tables import parse_csv, tables_schema, validate, write_csv
+from launchbench.results import columns
+from launchbench.results.columns import Column
+from launchbench.results.tables import parse_csv, tables_schema, validate, write_csv
 
 TABLE = (
     Column("count", "int", "", minimum=1, maximum=1000),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from launchbench import toolkit
+from launchbench.build import toolkit
+from launchbench.build.toolkit import fetch_wheels, find_toolkit, pinned_version, toolkit_identity
 from launchbench.errors import LaunchbenchError
-from launchbench.toolkit import fetch_wheels, find_toolkit, pinned_version, toolkit_identity
 
 ROOT = Path(__file__).parents[2]
 BESIDE_NVCC = ("nvvm/bin/cicc", "include/cuda_runtime.h", "include/crt/host_config.h", "lib/libcudart_static.a")
@@ -250,7 +250,7 @@ def test_the_shipped_lock_pins_the_first_series_of_cuda_13() -> None:
 
 
 def test_importing_it_imports_nothing_heavy() -> None:
-    code = "import sys, launchbench.toolkit; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = "import sys, launchbench.build.toolkit; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "launchbench" in loaded

@@ -1,8 +1,8 @@
 """Validated configuration and the plan of this run; no rule."""
 
-from launchbench.plan import Plan
+from launchbench.workflow.plan import Plan
 from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES, sources
-from launchbench.workflow import hand_to_commands, settings
+from launchbench.workflow.snakefile import hand_to_commands, settings
 
 CONFIG = or_exit(settings, config, workflow.configfiles)
 hand_to_commands(CONFIG)

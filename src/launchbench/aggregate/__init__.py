@@ -1,0 +1,1 @@
+"""Join raw results into tables: flags, medians and intervals, straight lines, gaps."""

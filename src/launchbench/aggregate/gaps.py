@@ -1,0 +1,107 @@
+"""What is missing from the comparison, and why. Nothing is interpolated and nothing silently left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from launchbench.results import columns
+from launchbench.results.files import Problem
+from launchbench.wording import one_line
+
+NOT_MEASURED_YET = "not measured yet"
+ONLY_SIMULATED = "not measured yet: only a simulated GPU has results under this label"
+ONLY_BROKEN = "not measured yet: none of its files can be used"
+NOT_MEASURED = "not measured at this N"
+NO_VALID_SAMPLES = "no valid samples"
+
+
+def find_gaps(
+    summary: pd.DataFrame,
+    problems: Sequence[Problem],
+    results_dir: Path,
+    config_labels: Sequence[str],
+    launch_counts: Sequence[int],
+) -> pd.DataFrame:
+    """The columns of ``columns.GAPS``.
+
+    Args:
+        summary: the columns of ``columns.SUMMARY``.
+        problems: files that cannot be used.
+        results_dir: paths are given relative to it, so that a table is the same on every machine.
+        config_labels: labels that should have results.
+        launch_counts: values of N that every card with results should have.
+    """
+    rows = [_of_file(problem, results_dir) for problem in problems]
+    rows += _without_samples(summary)
+    rows += _labels(summary, problems, config_labels)
+    explained = {(row["site"], row["label"], row["card"], row["launch_count"]) for row in rows}
+    rows += [row for row in _counts(summary, launch_counts) if _key(row) not in explained]
+    names = [column.name for column in columns.GAPS]
+    frame = pd.DataFrame(rows, columns=names)
+    frame["launch_count"] = frame["launch_count"].astype("Int64")
+    return frame.sort_values(names, kind="stable", na_position="first").reset_index(drop=True)
+
+
+def _row(reason: str, label: str, **known: Any) -> dict[str, Any]:
+    unknown = {"site": "", "card": "", "launch_count": None, "file": ""}
+    return {**unknown, "label": label, "reason": reason, **known}
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["site"], row["label"], row["card"], row["launch_count"]
+
+
+def _of_file(problem: Problem, results_dir: Path) -> dict[str, Any]:
+    count = problem.launch_count
+    return _row(
+        one_line(problem.reason.replace(f"{results_dir}/", "")),
+        one_line(problem.label),
+        site=one_line(problem.site),
+        card=one_line(problem.card),
+        launch_count=count if count is None or 1 <= count < 2**63 else None,
+        file=one_line(problem.path.relative_to(results_dir).as_posix()),
+    )
+
+
+def _without_samples(summary: pd.DataFrame) -> list[dict[str, Any]]:
+    empty = summary[(summary["repetitions_used"] == 0) & ~summary["superseded"]]
+    return [
+        _row(
+            f"{NO_VALID_SAMPLES} ({row['launch_path']}, {row['kernel']}): {row['flags']}",
+            row["label"],
+            site=row["site"],
+            card=row["card"],
+            launch_count=row["launch_count"],
+            file=f"{row['site']}/{row['label']}/{row['card']}/{row['run_id']}.csv",
+        )
+        for row in empty.to_dict("records")
+    ]
+
+
+def _labels(summary: pd.DataFrame, problems: Sequence[Problem], config_labels: Sequence[str]) -> list[dict[str, Any]]:
+    real = set(summary.loc[~summary["virtual"], "label"])
+    simulated = set(summary.loc[summary["virtual"], "label"])
+    broken = {problem.label for problem in problems}
+
+    def reason(label: str) -> str:
+        if label in simulated:
+            return ONLY_SIMULATED
+        return ONLY_BROKEN if label in broken else NOT_MEASURED_YET
+
+    return [_row(reason(label), label) for label in dict.fromkeys(config_labels) if label not in real]
+
+
+def _counts(summary: pd.DataFrame, launch_counts: Sequence[int]) -> list[dict[str, Any]]:
+    card = ["site", "label", "card"]
+    usable = summary[summary["repetitions_used"] > 0]
+    have = set(usable[[*card, "launch_count"]].itertuples(index=False, name=None))
+    return [
+        _row(NOT_MEASURED, label, site=site, card=number, launch_count=count)
+        for site, label, number in summary[card].drop_duplicates().itertuples(index=False, name=None)
+        for count in launch_counts
+        if (site, label, number, count) not in have
+    ]

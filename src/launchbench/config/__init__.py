@@ -1,0 +1,1 @@
+"""What config.yaml may say, and one readable line for each mistake. Light to import."""

@@ -1,0 +1,355 @@
+"""What config.yaml may say: the model, its defaults, its schema, and one readable line per mistake.
+
+Imported by the Snakefile, so by every job: it may import nothing heavy and asks no device. Single values are
+checked by `Rule` annotations; pydantic supplies the structure and the JSON schema, never the wording.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from launchbench.config.messages import escaped, refusal, shown
+from launchbench.config.names import MISSING_VALUE_WORDS
+from launchbench.config.yaml_file import read_yaml
+from launchbench.errors import LaunchbenchError
+from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT, Kernel, LaunchPath
+
+Cards = Literal["visible", "listed", "none"]
+Problem = tuple[tuple[Any, ...], str, str]
+"""Key path from where it was found, what was got, what was expected."""
+
+MAX_PROBLEMS = 50
+SETTINGS_VARIABLE = "LAUNCHBENCH_SETTINGS"
+"""Environment variable that hands a whole configuration, as JSON, to a command."""
+
+
+def _error(problems: list[Problem]) -> PydanticCustomError:
+    return PydanticCustomError("launchbench", "not a valid configuration", {"problems": problems})
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Annotation of a field: turns the value given into the value kept, or says what was expected.
+
+    Args:
+        expected: What a valid value is, for people.
+        parse: Returns the value kept; raises ValueError, its text an extra hint, when it is not valid.
+        schema: The kept value's type, from which the JSON schema is made.
+    """
+
+    expected: str
+    parse: Callable[[Any], Any]
+    schema: CoreSchema
+
+    def check(self, value: object) -> Any:
+        """The value kept, or an error that carries the problems."""
+        try:
+            return self.parse(value)
+        except PydanticCustomError:
+            raise
+        except ValueError as hint:
+            raise _error([((), f"got {shown(value)}", f"{self.expected}{hint}")]) from None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, self.schema)
+
+
+def whole(low: int, high: int) -> Rule:
+    """A whole number; decimal digits as a string too, which is what ``--config a=[1,4]`` gives."""
+
+    def parse(value: object) -> int:
+        if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,9}", value):
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return int(value)
+        is_round = isinstance(value, float) and value.is_integer() and low <= value <= high
+        raise ValueError(f" (write {value:.0f})" if is_round else "")
+
+    return Rule(f"a whole number from {low} to {high}", parse, core_schema.int_schema(ge=low, le=high))
+
+
+def choice(words: tuple[str, ...]) -> Rule:
+    """One of the given words."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, str) and value in words:
+            return str(value)
+        raise ValueError
+
+    return Rule(f"one of {', '.join(words)}", parse, core_schema.literal_schema(list(words)))
+
+
+def text(pattern: str, expected: str) -> Rule:
+    """A string that matches the pattern as a whole and is not a word for a missing value."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value) and value not in MISSING_VALUE_WORDS:
+            return str(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
+            quoted = next((q for q in (f"{value}", f"{value}.0") if re.fullmatch(pattern, q)), "")
+            raise ValueError(f' (quote it: "{quoted}")' if quoted else "")
+        raise ValueError
+
+    return Rule(expected, parse, core_schema.str_schema(pattern=f"^{pattern}$"))
+
+
+def several(entry: Rule, entries: str, example: str) -> Rule:
+    """A list of at least one entry, all distinct after parsing: "8" and 8 are duplicates."""
+
+    def parse(values: object) -> tuple[Any, ...]:
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError
+        kept: list[Any] = []
+        problems: list[Problem] = []
+        seen = set()
+        for index, value in enumerate(values):
+            try:
+                kept.append(entry.parse(value))
+            except ValueError as hint:
+                problems.append(((index,), f"got {shown(value)}", f"{entry.expected}{hint}"))
+                continue
+            if kept[-1] in seen:
+                clause = f"got {shown(value)}, which is a duplicate"
+                problems.append(((index,), clause, f"distinct {entries}"))
+            seen.add(kept[-1])
+        if problems:
+            raise _error(problems)
+        return tuple(kept)
+
+    schema = core_schema.tuple_schema([entry.schema], variadic_item_index=0, min_length=1)
+    return Rule(f"a list of at least one entry, for example {example}", parse, schema)
+
+
+def _parse_pattern(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 200:
+        raise ValueError
+    if not value.isprintable():
+        # "\b" in double quotes is a backspace, and would silently match no card.
+        raise ValueError(r" (no control characters; write it in single quotes, as in '\bT4\b')")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(value, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise ValueError(f" ({error})") from None
+    return str(value)
+
+
+def _parse_folder(value: object) -> str:
+    # Braces would be wildcards to Snakemake; "~" is expanded by shells only.
+    if not isinstance(value, str) or not re.fullmatch("[^{}~][^{}]{0,199}", value):
+        raise ValueError
+    if not value.isprintable() or value.isspace():
+        raise ValueError
+    return os.path.normpath(value)
+
+
+_CHARACTERS = "out of a-z, 0-9, dot, underscore and hyphen, a letter or digit first (not na, nan, none, null)"
+_SITE = text("[a-z0-9][a-z0-9._-]{0,63}", f"no value (the host name) or 1 to 64 characters {_CHARACTERS}")
+_LABEL = text("[a-z0-9][a-z0-9._-]{0,31}", f"a label of 1 to 32 characters {_CHARACTERS}")
+_CAPABILITY = text(r"[1-9][0-9]?\.(0|[1-9][0-9]?)", 'a string "major.minor", for example "7.5"')
+_ARCHITECTURE = text("sm_[0-9]{2,3}[af]?", "an architecture such as sm_90, never native")
+_SHORT_STRING = core_schema.str_schema(min_length=1, max_length=200)
+_PATTERN = Rule("a regular expression of 1 to 200 characters", _parse_pattern, _SHORT_STRING)
+_FOLDER = Rule(
+    "a folder path of 1 to 200 printable characters, without braces, not starting with ~",
+    _parse_folder,
+    _SHORT_STRING,
+)
+_COUNTS = several(whole(1, MAX_LAUNCH_COUNT), f"whole numbers from 1 to {MAX_LAUNCH_COUNT}", "[8, 64, 512, 4096]")
+_PATHS = several(choice(LAUNCH_PATHS), "launch paths", "[native-driver, cuda-python]")
+_KERNELS = several(choice(KERNELS), "kernels", "[tiny, empty]")
+_ARCHITECTURES = several(_ARCHITECTURE, "architectures", "[sm_80, sm_90]")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GpuType(_Strict):
+    """What identifies a card of this type."""
+
+    name: Annotated[str, _PATTERN] = Field(
+        description="regular expression looked for in the card's name, in any case; "
+        "a MIG slice is matched only by one with MIG in it"
+    )
+    compute_capability: Annotated[str, _CAPABILITY] = Field(description='"major.minor", a string')
+
+    def matches(self, name: str, compute_capability: tuple[int, int]) -> bool:
+        """Whether a card of this name and compute capability (major, minor) is of this type.
+
+        A MIG slice is not the full card, although its name begins with the card's.
+        """
+        if re.search(r"\bMIG \d+g\.", name) and "mig" not in self.name.lower():
+            return False
+        same_capability = self.compute_capability == "{}.{}".format(*compute_capability)
+        return same_capability and re.search(self.name, name, re.IGNORECASE) is not None
+
+
+class Config(_Strict):
+    """What launchbench measures. Every key may be left out."""
+
+    site: Annotated[str, _SITE] | None = Field(
+        None,
+        description="folder under results_dir that the results of this machine or cluster are filed in; "
+        "null = made from the host name",
+    )
+    cards: Annotated[Cards, choice(get_args(Cards))] = Field(
+        "visible",
+        description="which cards this run may measure: visible = those CUDA shows here; "
+        "listed = every label under gpus, for submission to a cluster; none = only render from results",
+    )
+    launch_counts: Annotated[tuple[int, ...], _COUNTS] = Field(
+        (8, 64, 512, 4096), description="N: launches per loop, and kernel nodes per graph; distinct"
+    )
+    launch_paths: Annotated[tuple[LaunchPath, ...], _PATHS] = Field(
+        ("native-driver", "cuda-python"),
+        description="who issues the N launches: native-driver = cuLaunchKernel in a native loop; "
+        "native-runtime = <<<>>> in a native loop; cuda-python = cuda.core.launch in a Python loop; distinct",
+    )
+    kernels: Annotated[tuple[Kernel, ...], _KERNELS] = Field(
+        ("tiny", "empty"),
+        description="what is launched: tiny = d[0] += 1.0f; empty = control with no memory access; distinct",
+    )
+    repetitions: Annotated[int, whole(1, 100_000)] = Field(
+        50, description="timed repetitions of loop and of replay, per launch path and kernel"
+    )
+    warmup_rounds: Annotated[int, whole(1, 10_000)] = Field(
+        5, description="untimed rounds before them, one loop and one replay each"
+    )
+    warmup_ms: Annotated[int, whole(0, 60_000)] = Field(
+        200, description="the untimed rounds go on for at least this long, in milliseconds"
+    )
+    architectures: Annotated[tuple[str, ...], _ARCHITECTURES] = Field(
+        ("sm_75", "sm_80", "sm_90"),
+        description="machine code built into one binary for all cards; PTX of the newest is added; distinct",
+    )
+    gpus: dict[Annotated[str, _LABEL], GpuType] = Field(
+        {
+            "t4": GpuType(name=r"\bT4\b", compute_capability="7.5"),
+            "a100": GpuType(name=r"\bA100\b", compute_capability="8.0"),
+            "h100": GpuType(name=r"\bH100\b", compute_capability="9.0"),
+            "h200": GpuType(name=r"\bH200\b", compute_capability="9.0"),
+        },
+        min_length=1,
+        description="GPU types to compare: label -> what identifies the card",
+    )
+    results_dir: Annotated[str, _FOLDER] = Field(
+        "results", description="measured data, committed; never an output of a rule"
+    )
+    reports_dir: Annotated[str, _FOLDER] = Field("reports", description="rendered; can be made again")
+    build_dir: Annotated[str, _FOLDER] = Field(
+        "build", description="scratch: binaries, receipts, tables; may be deleted at any time"
+    )
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        problems: list[Problem] = []
+        # The results must survive when what can be made again is deleted, whatever links there are.
+        folders = {key: getattr(self, key) for key in ("results_dir", "reports_dir", "build_dir")}
+        real = {key: Path(os.path.realpath(folder)) for key, folder in folders.items()}
+        for key, folder in folders.items():
+            if Path(os.path.realpath(".")).is_relative_to(real[key]):
+                expected = "a folder that neither is nor holds the working directory"
+                problems.append(((key,), f"got {shown(folder)}", expected))
+        for other, key in [] if problems else combinations(folders, 2):
+            if real[key].is_relative_to(real[other]) or real[other].is_relative_to(real[key]):
+                expected = f"a folder apart from {other} {shown(folders[other])}, not inside or around it"
+                problems.append(((key,), f"got {shown(folders[key])}", expected))
+        types: dict[GpuType, str] = {}
+        for label, gpu in self.gpus.items():
+            if types.setdefault(gpu, label) != label:
+                clause = f"got the same name and compute_capability as {types[gpu]}"
+                problems.append((("gpus", label), clause, "a type that no other label has"))
+        if problems:
+            raise _error(problems)
+        return self
+
+    def label_for(self, name: str, compute_capability: tuple[int, int]) -> str | None:
+        """The label of a card of this name and compute capability (major, minor); None if it has no entry.
+
+        Raises:
+            LaunchbenchError: The card matches several labels.
+        """
+        labels = [label for label, gpu in self.gpus.items() if gpu.matches(name, compute_capability)]
+        if len(labels) > 1:
+            matched = f"the card {shown(name)} matches {', '.join(labels)}"
+            raise refusal("gpus", matched, "one label; narrow the names")
+        return labels[0] if labels else None
+
+
+def load(mapping: Mapping[str, Any] | None, source: str = "config.yaml") -> Config:
+    """Validates what was read from a configuration file; None, an empty file, means the defaults.
+
+    Raises:
+        LaunchbenchError: One line per problem: file, key, value, what was expected.
+    """
+    if mapping is not None and not isinstance(mapping, Mapping):
+        raise refusal(source, f"got {shown(mapping)}", "lines of the form 'key: value'")
+    found: list[Problem] = []
+    known = _known(Config, mapping or {}, (), found)
+    if isinstance(known.get("gpus"), Mapping):
+        gpus = known["gpus"].items()
+        known["gpus"] = {label: _known(GpuType, gpu, ("gpus", label), found) for label, gpu in gpus}
+    try:
+        config = Config.model_validate(known)
+        if not found:
+            return config
+    except ValidationError as error:
+        found += [problem for one in error.errors(include_url=False) for problem in _problems(one)]
+    lines = [f"{_path(place)}: {clause}; expected {expected}" for place, clause, expected in found]
+    if len(lines) > MAX_PROBLEMS:
+        lines[MAX_PROBLEMS:] = [f"{len(lines) - MAX_PROBLEMS} more problems"]
+    raise LaunchbenchError("\n".join(escaped(f"{source}: {line}") for line in lines))
+
+
+def _known(model: type[BaseModel], given: Any, place: tuple[Any, ...], found: list[Problem]) -> Any:
+    """The entries whose keys the model has; pydantic could not name every key that it has not."""
+    if not isinstance(given, Mapping):
+        return given
+    keys = list(model.model_fields)
+    for key in (key for key in given if key not in keys):
+        near = difflib.get_close_matches(key[:40] if isinstance(key, str) else "", keys, n=1)
+        advice = f"a valid key; did you mean {near[0]!r}?" if near else f"one of {', '.join(keys)}"
+        found.append(((*place, key), "got an unknown key", advice))
+    return {key: value for key, value in given.items() if key in keys}
+
+
+def _problems(error: Any) -> list[Problem]:
+    """One error of pydantic in our words; those of a `Rule` are so already."""
+    place, value = error["loc"], error["input"]
+    if error["type"] == "launchbench":
+        place = (*place[:-2], value) if place[-1:] == ("[key]",) else place
+        return [((*place, *rest), clause, expected) for rest, clause, expected in error["ctx"]["problems"]]
+    if error["type"] == "missing":
+        return [(place, "got nothing", f"the keys {' and '.join(GpuType.model_fields)}")]
+    content = "at least one label, each with" if len(place) == 1 else "the keys"
+    return [(place, f"got {shown(value)}", f"a mapping of {content} name and compute_capability")]
+
+
+def _path(place: tuple[Any, ...]) -> str:
+    plain = re.compile("[A-Za-z0-9_-]{1,60}")
+    parts = (f".{p}" if isinstance(p, str) and plain.fullmatch(p) else f"[{shown(p)}]" for p in place)
+    return "".join(parts).removeprefix(".")
+
+
+def read(path: Path) -> Config:
+    """Reads and validates a configuration file outside Snakemake; raises as `read_yaml` and `load`."""
+    return load(read_yaml(path), str(path))
+
+
+def schema_json() -> str:
+    """The JSON schema of the configuration, as kept in workflow/schemas/config.schema.json."""
+    return json.dumps(Config.model_json_schema(), indent=2) + "\n"

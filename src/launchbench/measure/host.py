@@ -1,0 +1,107 @@
+"""The machine that issues the launches: CPU, affinity, NUMA, governor, SLURM. Asks no GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+from launchbench.results.record import Host, Slurm
+
+
+def host_facts(pci_bus_id: str | None) -> Host:
+    """Facts about this host; what cannot be had is None with its reason.
+
+    Args:
+        pci_bus_id: of the GPU, for its NUMA node; None where unknown.
+    """
+    missing: dict[str, str] = {}
+    cpu = _lscpu(missing)
+    affinity = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    cpu_model = cpu.get("Model name") or cpu.get("BIOS Model name")
+    nodes = cpu.get("NUMA node(s)", "")
+    numa_nodes = int(nodes) if re.fullmatch("[0-9]+", nodes) else None
+    for field, known in (("cpu_model", cpu_model), ("numa_nodes", numa_nodes), ("hypervisor", cpu)):
+        if not known:
+            missing.setdefault(field, missing.get("lscpu", "lscpu does not say"))
+    missing.pop("lscpu", None)
+    first = affinity[0] if affinity else 0
+    return Host(
+        hostname=platform.node() or "unknown",
+        cpu_model=cpu_model,
+        cpu_count=os.cpu_count(),
+        affinity=affinity,
+        numa_node_of_gpu=_numa_node(pci_bus_id, missing),
+        numa_nodes=numa_nodes,
+        governor=_read(f"/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor", "governor", missing),
+        hypervisor=cpu.get("Hypervisor vendor") or ("none seen" if cpu else None),
+        kernel=platform.release() or None,
+        os=_os_name(),
+        load_average_1min=round(os.getloadavg()[0], 2),
+        unavailable=missing,
+    )
+
+
+def _lscpu(missing: dict[str, str]) -> dict[str, str]:
+    try:
+        # Field names are translated in other locales.
+        output = subprocess.run(
+            ["lscpu", "-J"], capture_output=True, timeout=20, check=True, env={**os.environ, "LC_ALL": "C"}
+        ).stdout
+        pairs: dict[str, str] = {}
+        entries = list(json.loads(output)["lscpu"])
+        while entries:
+            entry = entries.pop(0)
+            entries.extend(entry.get("children", []))
+            if entry.get("data"):
+                pairs.setdefault(str(entry["field"]).rstrip(":"), str(entry["data"]))
+        return pairs
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
+        missing["lscpu"] = f"lscpu: {' '.join(str(error).split())}"
+        return {}
+
+
+def _numa_node(pci_bus_id: str | None, missing: dict[str, str]) -> int | None:
+    if not pci_bus_id:
+        missing["numa_node_of_gpu"] = "PCI address unknown"
+        return None
+    # NVML writes the domain with eight digits, the kernel with at least four.
+    address = re.sub("^0+(?=[0-9a-f]{4,}:)", "", pci_bus_id.lower())
+    text = _read(f"/sys/bus/pci/devices/{address}/numa_node", "numa_node_of_gpu", missing)
+    if text is None:
+        return None
+    if not re.fullmatch("[0-9]+", text):
+        missing["numa_node_of_gpu"] = f"the kernel reports none ({text})"
+        return None
+    return int(text)
+
+
+def _read(path: str, field: str, missing: dict[str, str]) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        missing[field] = f"{path}: {error.strerror}"
+        return None
+
+
+def _os_name() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return platform.platform() or None
+
+
+def slurm_facts() -> Slurm | None:
+    """The SLURM allocation this process runs in, or None."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job:
+        return None
+    return Slurm(
+        job_id=job,
+        node=os.environ.get("SLURMD_NODENAME"),
+        partition=os.environ.get("SLURM_JOB_PARTITION"),
+        cluster=os.environ.get("SLURM_CLUSTER_NAME"),
+    )

@@ -1,0 +1,221 @@
+"""One measurement job: one GPU, one N, every configured launch path and kernel, one CSV and one record."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from launchbench.config.model import Config
+from launchbench.errors import LaunchbenchError
+from launchbench.measure import nvml, provenance
+from launchbench.measure.cards import Card, choose, visible_cards
+from launchbench.measure.driver import DeviceMemory, DriverError, call, driver_version, naming
+from launchbench.measure.host import host_facts, slurm_facts
+from launchbench.measure.lock import card_lock
+from launchbench.measure.native import NativeLoops
+from launchbench.measure.timing import FLOAT_BYTES, make_loop, time_block
+from launchbench.results.files import new_run_id, write_atomically, write_result
+from launchbench.results.protocol import Kernel as KernelName
+from launchbench.results.protocol import LaunchPath, Protocol
+from launchbench.results.record import Block, Device, utc_text
+
+if TYPE_CHECKING:
+    from cuda.core import Device as CudaDevice
+    from cuda.core import Kernel, Stream
+
+VIRTUAL_NAME = "launchbench virtual"
+"""A GPU of this name is simulated; its numbers are no evidence about any card."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure and where it goes.
+
+    Attributes:
+        label: GPU type that is asked for.
+        card: short UUID of one certain card, or None for any of that type.
+        launch_count: N.
+        site: folder under the results.
+        binaries: folder with the products of ``launchbench build``.
+    """
+
+    label: str
+    card: str | None
+    launch_count: int
+    site: str
+    binaries: Path
+
+
+def protocol_of(config: Config) -> Protocol:
+    """The part of the configuration that decides how a block is timed."""
+    return Protocol(repetitions=config.repetitions, warmup_rounds=config.warmup_rounds, warmup_ms=config.warmup_ms)
+
+
+def run(job: Job, config: Config) -> Path:
+    """Measure and file the result; nothing is written unless everything worked.
+
+    Returns:
+        Path of the new record.
+
+    Raises:
+        LaunchbenchError: no driver, not the card that was asked for, a CUDA call failed, or the results
+            cannot be written.
+    """
+    provenance.read_manifest(job.binaries)
+    card = choose(visible_cards(), config, job.label, job.card)
+    with card_lock(card.uuid), nvml.session(card.uuid) as session:
+        return _measure(job, config, card, session)
+
+
+def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
+    """Say that a cell has been measured.
+
+    Args:
+        receipt: the file that Snakemake waits for.
+        record: path of the record that was filed.
+        results_dir: root of the results; the receipt names record and CSV relative to it, with their sizes.
+
+    Raises:
+        LaunchbenchError: the receipt cannot be written.
+    """
+    files = (record, record.with_suffix(".csv"))
+    text = json.dumps({"size_bytes": {str(file.relative_to(results_dir)): file.stat().st_size for file in files}})
+    write_atomically(receipt, f"{text}\n".encode())
+
+
+def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
+    from cuda.core import Device as CudaDevice
+
+    started = datetime.now(UTC)
+    strangers = session.pids()
+    with naming("cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
+        device = CudaDevice(card.index)
+        device.set_current()
+    with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
+        stream = device.create_stream()
+    session.learn_own_pid(strangers)
+    kernels = _load_kernels(job.binaries, card, config)
+    loops = NativeLoops(job.binaries / "liblaunchloops.so")
+    protocol = protocol_of(config)
+
+    blocks: list[Block] = []
+    frames: list[pd.DataFrame] = []
+    for launch_path in config.launch_paths:
+        for kernel in config.kernels:
+            block, frame = _measure_block(
+                job, device, stream, launch_path, kernel, kernels[kernel], loops, protocol, session
+            )
+            blocks.append(block)
+            frames.append(frame)
+    call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed
+    fields: dict[str, Any] = {
+        "run_id": new_run_id(job.launch_count, card.id, started),
+        "site": job.site,
+        "label": job.label,
+        "launch_count": job.launch_count,
+        "started_utc": utc_text(started),
+        "finished_utc": utc_text(datetime.now(UTC)),
+        "protocol": protocol,
+        "blocks": blocks,
+        "device": _device(card, session),
+        "host": host_facts(card.pci_bus_id),
+        "software": provenance.software(job.binaries),
+        "code": provenance.code(job.binaries),
+        "slurm": slurm_facts(),
+    }
+    return write_result(Path(config.results_dir), fields, pd.concat(frames, ignore_index=True))
+
+
+def _load_kernels(binaries: Path, card: Card, config: Config) -> dict[KernelName, Kernel]:
+    """Kernels by name, loaded now rather than at the first launch, so that a misfit shows before any timing."""
+    from cuda.core import ObjectCode
+
+    try:
+        with naming("cuLibraryLoadData", "cuLibraryGetKernel"):
+            code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
+            kernels: dict[KernelName, Kernel] = {name: code.get_kernel(name) for name in config.kernels}
+        for kernel in kernels.values():
+            call("cuKernelGetFunction", kernel.handle)
+    except OSError as error:
+        raise LaunchbenchError(f"{error.filename}: {error.strerror}; `launchbench build` makes it") from error
+    except (DriverError, LaunchbenchError) as error:
+        manifest = provenance.read_manifest(binaries)
+        built_for = ", ".join(manifest.architectures)
+        major, minor = card.compute_capability
+        raise LaunchbenchError(
+            f"{error}; the binary was built by nvcc {manifest.nvcc.version} for {built_for} "
+            f"and PTX of the newest, the driver runs CUDA up to {driver_version()}, {card.name} is "
+            f"sm_{major}{minor}: add sm_{major}{minor} to architectures, or use an nvcc not newer than the driver"
+        ) from error
+    return kernels
+
+
+def _measure_block(
+    job: Job,
+    device: CudaDevice,
+    stream: Stream,
+    launch_path: LaunchPath,
+    kernel: KernelName,
+    function: Kernel,
+    loops: NativeLoops,
+    protocol: Protocol,
+    session: nvml.Nvml,
+) -> tuple[Block, pd.DataFrame]:
+    count = job.launch_count
+    started = datetime.now(UTC)
+    before = session.state()
+    with DeviceMemory(FLOAT_BYTES) as buffer:
+        loop = make_loop(launch_path, kernel, function, loops, stream, buffer.address, count)
+        timing = time_block(device, stream, loop, 1 if kernel == "tiny" else 0, count, buffer.address, protocol)
+    after = session.state()
+    frame = timing.frame(count, launch_path, kernel)
+    medians = frame.groupby("mode")["gpu_us"].median()
+    print(
+        f"{job.label} N={count} {launch_path} {kernel}: loop {medians['loop']:.2f} us, "
+        f"replay {medians['replay']:.2f} us, counted {timing.observed_count} of {timing.expected_count}",
+        file=sys.stderr,
+        flush=True,
+    )
+    block = Block(
+        launch_path=launch_path,
+        kernel=kernel,
+        protocol_hash=protocol.block_hash(launch_path, kernel),
+        expected_count=timing.expected_count,
+        observed_count=timing.observed_count,
+        warmup_rounds_run=timing.warmup_rounds_run,
+        capture_us=timing.capture_us,
+        instantiate_us=timing.instantiate_us,
+        upload_us=timing.upload_us,
+        first_replay_us=timing.first_replay_us,
+        buffer_address=f"{buffer.address:#x}",
+        started_utc=utc_text(started),
+        before=before,
+        after=after,
+    )
+    if timing.observed_count != timing.expected_count:
+        raise LaunchbenchError(
+            f"{launch_path} {kernel} N={count}: the buffer counted {timing.observed_count} launches, "
+            f"expected {timing.expected_count}: nothing was written"
+        )
+    return block, frame
+
+
+def _device(card: Card, session: nvml.Nvml) -> Device:
+    major, minor = card.compute_capability
+    return Device(
+        name=card.name,
+        uuid=card.uuid,
+        kind="mig" if card.is_mig else "gpu",
+        pci_bus_id=card.pci_bus_id,
+        compute_capability=f"{major}.{minor}",
+        multiprocessors=card.multiprocessors,
+        cuda_driver_version=driver_version(),
+        virtual=card.name.lower().startswith(VIRTUAL_NAME),
+        **session.facts(),
+    )

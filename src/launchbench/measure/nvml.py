@@ -1,0 +1,235 @@
+"""What NVML says of a GPU, each field asked on its own.
+
+A query that a card, driver or container does not answer leaves ``None`` and its reason; it never stops a
+measurement and never becomes 0. The GPU is found by UUID: NVML's and CUDA's indices need not agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from launchbench.results.record import DeviceState, OtherProcess, utc_text
+
+CLOCK_EVENT_BITS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+"""nvmlClocksEventReasons of nvml.h."""
+
+
+class Nvml:
+    """A session with NVML for one GPU; use :func:`session`."""
+
+    def __init__(self, library: Any, handle: Any, parent: Any, absent: str) -> None:
+        self._library = library
+        self._handle = handle
+        self._parent = parent
+        self._absent = absent
+        self._own_pids = {0, os.getpid()}
+
+    def pids(self) -> set[int]:
+        """Processes with a compute context on the GPU; empty where NVML does not say."""
+        query = "nvmlDeviceGetComputeRunningProcesses"
+        found = self._ask({}, "pids", query, self._handle, of=lambda rows: {int(row.pid) for row in rows})
+        return found or set()
+
+    def learn_own_pid(self, before: set[int]) -> None:
+        """Tell this process from strangers, once its context exists.
+
+        In another PID namespace the driver reports this process under a number that is not ``os.getpid()``:
+        then the one process that has appeared since is this one.
+
+        Args:
+            before: ``pids()`` as it was before the context was created.
+        """
+        now = self.pids()
+        appeared = now - before
+        if os.getpid() not in now and len(appeared) == 1:
+            self._own_pids |= appeared
+
+    def _others(self, rows: list[Any]) -> list[OtherProcess]:
+        return [
+            OtherProcess(pid=int(row.pid), used_memory_bytes=row.usedGpuMemory)
+            for row in rows
+            if int(row.pid) not in self._own_pids
+        ]
+
+    def _ask(
+        self,
+        missing: dict[str, str],
+        field: str,
+        query: str,
+        *arguments: Any,
+        of: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """One query; on any failure None, with the reason under ``missing[field]``."""
+        if self._absent:
+            missing[field] = self._absent
+            return None
+        try:
+            answer = getattr(self._library, query)(*arguments)
+            return (of or _plain)(answer)
+        except AttributeError:
+            missing[field] = f"this pynvml has no {query}; the package is nvidia-ml-py"
+        except UnicodeDecodeError:
+            missing[field] = "answer is not UTF-8"
+        except Exception as error:  # the library's errors have no common base with ctypes' ones
+            missing[field] = " ".join(str(error).split()) or type(error).__name__
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """Fields of :class:`launchbench.results.record.Device` that NVML knows, with ``unavailable``."""
+        missing: dict[str, str] = {}
+        lib, gpu = self._library, self._parent
+        ask = self._ask
+        return {
+            "driver_version": ask(missing, "driver_version", "nvmlSystemGetDriverVersion"),
+            "parent_name": ask(missing, "parent_name", "nvmlDeviceGetName", gpu) if self._is_slice else None,
+            "parent_uuid": ask(missing, "parent_uuid", "nvmlDeviceGetUUID", gpu) if self._is_slice else None,
+            "vbios_version": ask(missing, "vbios_version", "nvmlDeviceGetVbiosVersion", gpu),
+            "memory_total_bytes": ask(
+                missing,
+                "memory_total_bytes",
+                "nvmlDeviceGetMemoryInfo",
+                self._handle,
+                of=lambda info: int(info.total),
+            ),
+            "max_sm_clock_mhz": ask(
+                missing,
+                "max_sm_clock_mhz",
+                "nvmlDeviceGetMaxClockInfo",
+                gpu,
+                getattr(lib, "NVML_CLOCK_SM", 1),
+            ),
+            "max_memory_clock_mhz": ask(
+                missing,
+                "max_memory_clock_mhz",
+                "nvmlDeviceGetMaxClockInfo",
+                gpu,
+                getattr(lib, "NVML_CLOCK_MEM", 2),
+            ),
+            "power_limit_w": ask(
+                missing, "power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", gpu, of=lambda mw: mw / 1000
+            ),
+            "power_limit_default_w": ask(
+                missing,
+                "power_limit_default_w",
+                "nvmlDeviceGetPowerManagementDefaultLimit",
+                gpu,
+                of=lambda mw: mw / 1000,
+            ),
+            "ecc_enabled": ask(missing, "ecc_enabled", "nvmlDeviceGetEccMode", gpu, of=lambda mode: bool(mode[0])),
+            "mig_enabled": ask(missing, "mig_enabled", "nvmlDeviceGetMigMode", gpu, of=lambda mode: bool(mode[0])),
+            "persistence_enabled": ask(
+                missing, "persistence_enabled", "nvmlDeviceGetPersistenceMode", gpu, of=lambda mode: bool(_plain(mode))
+            ),
+            "pcie_generation": ask(missing, "pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", gpu),
+            "pcie_width": ask(missing, "pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", gpu),
+            "pcie_max_generation": ask(missing, "pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration", gpu),
+            "pcie_max_width": ask(missing, "pcie_max_width", "nvmlDeviceGetMaxPcieLinkWidth", gpu),
+            "unavailable": missing,
+        }
+
+    def state(self) -> DeviceState:
+        """Clocks, throttle reasons, temperature, power and other processes, now."""
+        missing: dict[str, str] = {}
+        lib, gpu = self._library, self._parent
+        ask = self._ask
+        mask = ask(missing, "throttle_reasons_mask", "nvmlDeviceGetCurrentClocksEventReasons", gpu)
+        if mask is None:
+            missing["throttle_reasons"] = missing["throttle_reasons_mask"]
+        return DeviceState(
+            taken_utc=utc_text(datetime.now(UTC)),
+            sm_clock_mhz=ask(missing, "sm_clock_mhz", "nvmlDeviceGetClockInfo", gpu, getattr(lib, "NVML_CLOCK_SM", 1)),
+            memory_clock_mhz=ask(
+                missing, "memory_clock_mhz", "nvmlDeviceGetClockInfo", gpu, getattr(lib, "NVML_CLOCK_MEM", 2)
+            ),
+            throttle_reasons=None if mask is None else throttle_names(mask),
+            throttle_reasons_mask=mask,
+            performance_state=ask(missing, "performance_state", "nvmlDeviceGetPerformanceState", gpu),
+            temperature_c=ask(
+                missing,
+                "temperature_c",
+                "nvmlDeviceGetTemperature",
+                gpu,
+                getattr(lib, "NVML_TEMPERATURE_GPU", 0),
+            ),
+            power_w=ask(missing, "power_w", "nvmlDeviceGetPowerUsage", gpu, of=lambda mw: mw / 1000),
+            utilization_percent=ask(
+                missing,
+                "utilization_percent",
+                "nvmlDeviceGetUtilizationRates",
+                gpu,
+                of=lambda rates: int(rates.gpu),
+            ),
+            used_memory_bytes=ask(
+                missing,
+                "used_memory_bytes",
+                "nvmlDeviceGetMemoryInfo",
+                self._handle,
+                of=lambda info: int(info.used),
+            ),
+            other_processes=ask(
+                missing,
+                "other_processes",
+                "nvmlDeviceGetComputeRunningProcesses",
+                self._handle,
+                of=self._others,
+            ),
+            unavailable=missing,
+        )
+
+    @property
+    def _is_slice(self) -> bool:
+        return self._handle is not self._parent
+
+
+def throttle_names(mask: int) -> list[str]:
+    """Names of the bits of a clock-event mask; bits that nvml.h does not name appear in hex."""
+    names = [name for bit, name in CLOCK_EVENT_BITS.items() if mask & bit]
+    unknown = mask & ~sum(CLOCK_EVENT_BITS)
+    return names + ([f"unknown_{unknown:#x}"] if unknown else [])
+
+
+def _plain(answer: Any) -> Any:
+    if isinstance(answer, bytes):
+        return answer.decode()
+    if not isinstance(answer, str | int):
+        raise TypeError(f"answer is of type {type(answer).__name__}")
+    return answer
+
+
+@contextlib.contextmanager
+def session(uuid: str) -> Iterator[Nvml]:
+    """NVML opened for the GPU or MIG slice of this UUID; where it cannot be, every field is unavailable."""
+    try:
+        import pynvml as library
+
+        library.nvmlInit()
+    except Exception as error:  # no library, no driver, a stranger's module: all mean "not available"
+        yield Nvml(None, None, None, f"NVML: {' '.join(str(error).split()) or type(error).__name__}")
+        return
+    try:
+        try:
+            handle = library.nvmlDeviceGetHandleByUUID(uuid)
+            parent = handle
+            if uuid.startswith("MIG-"):
+                parent = library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+        except Exception as error:  # as above
+            yield Nvml(None, None, None, f"NVML does not know {uuid}: {' '.join(str(error).split())}")
+            return
+        yield Nvml(library, handle, parent, "")
+    finally:
+        with contextlib.suppress(Exception):
+            library.nvmlShutdown()

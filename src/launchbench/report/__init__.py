@@ -1,0 +1,1 @@
+"""Render the tables into one page and its figures."""

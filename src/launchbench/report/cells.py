@@ -1,0 +1,86 @@
+"""Cells and tables of the page: plain values between the rows they come from and the template."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from launchbench.aggregate import stats
+from launchbench.report.comparison import SIMULATED
+from launchbench.wording import UNKNOWN, number, with_interval
+
+Row = dict[Hashable, Any]
+Link = tuple[str, str]
+Links = Callable[[Row], Sequence[Link]]
+"""From a row of the summary to the links of its files, as text and address."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell; ``title`` explains it, ``heading`` is "" or "row", ``code`` is a command to run."""
+
+    text: str
+    title: str = ""
+    heading: str = ""
+    rowspan: int = 1
+    colspan: int = 1
+    links: Sequence[Link] = ()
+    kind: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page; ``simulated`` when any of its rows comes from a simulated GPU."""
+
+    name: str
+    caption: str
+    head: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+    simulated: bool = False
+    notes: Sequence[str] = ()
+
+
+def heads(*texts: str | tuple[str, str]) -> list[Cell]:
+    """Column headings, each a text or a text with its explanation."""
+    return [Cell(text) if isinstance(text, str) else Cell(*text) for text in texts]
+
+
+def label_name(label: str, virtual: bool) -> str:
+    """The label, marked where its GPU is simulated."""
+    return f"{label} ({SIMULATED})" if virtual else label
+
+
+def kernel_name(kernel: str) -> str:
+    """The kernel, marked where it is the control."""
+    return f"{kernel} (control)" if kernel == "empty" else kernel
+
+
+def any_simulated(rows: pd.DataFrame) -> bool:
+    """Whether any of the rows comes from a simulated GPU."""
+    return bool(rows["virtual"].any())
+
+
+def cut(rows: int, most: int, file: str) -> list[str]:
+    """What to say of a table that was cut."""
+    return [f"Only the first {most:,} of {rows:,} rows are shown; all are in {file}."] if rows > most else []
+
+
+def interval(row: Row, column: str, divisor: int = 1, digits: int = 3) -> Cell:
+    """Value and interval of a summary row; the title says why there is none."""
+    value, unit = row[column], "_us" if column.endswith("_us") else ""
+    stem = column.removesuffix("_us")
+    if math.isnan(value):
+        return Cell(UNKNOWN, row["flags"] or "not known", kind="missing")
+    if f"{stem}_low{unit}" not in row:
+        return Cell(number(value / divisor, digits), kind="number")
+    low, high = row[f"{stem}_low{unit}"], row[f"{stem}_high{unit}"]
+    text = with_interval(value / divisor, low / divisor, high / divisor, digits)
+    if math.isnan(low):
+        reason = stats.TOO_FEW if row["repetitions_used"] < stats.MIN_SAMPLE else stats.NO_SPREAD
+        return Cell(text, f"no interval: {reason}", kind="number")
+    return Cell(text, kind="number")

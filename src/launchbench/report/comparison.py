@@ -1,0 +1,166 @@
+"""What the report and its figures compare: the rows chosen from the tables, and a name for every card.
+
+It chooses and names; it computes no statistic and pools nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from launchbench.errors import LaunchbenchError
+from launchbench.results import columns, tables
+from launchbench.results.protocol import LAUNCH_PATHS, QUEUE_DEPTH
+from launchbench.wording import shortened
+
+CARD_KEY = ["site", "label", "card", "hostname", "driver_version", "nvcc", "virtual"]
+"""What makes a card in the report: the same GPU in another host or under another driver is another one."""
+
+HEADLINE_COUNT = 512
+MANY_CARDS = 8
+"""Beyond this many cards figures and sentences are a label's, not a card's."""
+
+SIMULATED = "simulated"
+
+_TELLING = (
+    ("card", ""),
+    ("site", "at "),
+    ("hostname", "on "),
+    ("driver_version", "driver "),
+    ("nvcc", "nvcc "),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows of the tables with the column ``card_name`` added.
+
+    ``shown`` has the summary rows that are not superseded. ``compared`` has those of them with valid samples
+    that were timed under the newest protocol of their card, launch path and kernel.
+    """
+
+    summary: pd.DataFrame
+    shown: pd.DataFrame
+    compared: pd.DataFrame
+    fits: pd.DataFrame
+    gaps: pd.DataFrame
+    labels: tuple[tuple[str, bool], ...]
+    """(label, simulated), first as configured, then whatever else was measured."""
+    launch_counts: tuple[int, ...]
+
+    @property
+    def cards(self) -> list[str]:
+        """Names of the cards with anything to compare, labels in their order."""
+        rank = {label: position for position, label in enumerate(self.labels)}
+        rows = self.compared[["label", "virtual", "card_name"]].drop_duplicates()
+        keys = rows.itertuples(index=False, name=None)
+        return [name for _, name in sorted((rank[label, virtual], name) for label, virtual, name in keys)]
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many cards to tell each one's story."""
+        return len(self.cards) > MANY_CARDS
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any row comes from a simulated GPU."""
+        return bool(self.summary["virtual"].any())
+
+    @property
+    def launch_paths(self) -> list[str]:
+        """Launch paths with anything to compare, in the order of ``LAUNCH_PATHS``."""
+        measured = set(self.compared["launch_path"])
+        return [path for path in LAUNCH_PATHS if path in measured]
+
+    def rows(self, launch_path: str, kernel: str = "tiny", **equal: Any) -> pd.DataFrame:
+        """Compared rows of a launch path and kernel, by N."""
+        keep = (self.compared["launch_path"] == launch_path) & (self.compared["kernel"] == kernel)
+        for name, value in equal.items():
+            keep &= self.compared[name] == value
+        return self.compared[keep].sort_values(["card_name", "launch_count"], kind="stable")
+
+    def headline_count(self, launch_path: str) -> int | None:
+        """The N that one sentence is about: 512, else the largest that the queue holds, else the smallest."""
+        counts = sorted(map(int, set(self.rows(launch_path)["launch_count"])))
+        if HEADLINE_COUNT in counts or not counts:
+            return HEADLINE_COUNT if counts else None
+        return max((count for count in counts if count <= QUEUE_DEPTH), default=counts[0])
+
+
+def load(tables_dir: Path, config_labels: Sequence[str], launch_counts: Sequence[int]) -> Comparison:
+    """Read ``summary.csv``, ``fits.csv`` and ``gaps.csv``.
+
+    Raises:
+        LaunchbenchError: a table is missing or is not what ``columns`` describes.
+    """
+    summary, fits, gaps = (read_table(tables_dir, name) for name in ("summary", "fits", "gaps"))
+    return compare(summary, fits, gaps, config_labels, launch_counts)
+
+
+def read_table(tables_dir: Path, name: str) -> pd.DataFrame:
+    """One table that ``aggregate`` wrote.
+
+    Raises:
+        LaunchbenchError: it is missing or is not what ``columns`` describes.
+    """
+    path = tables_dir / f"{name}.csv"
+    try:
+        with path.open("rb") as stream:
+            return tables.parse_csv(stream, getattr(columns, name.upper()), str(path))
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}; aggregating the results makes it"
+        raise LaunchbenchError(f"{path}: {reason}") from error
+
+
+def compare(
+    summary: pd.DataFrame,
+    fits: pd.DataFrame,
+    gaps: pd.DataFrame,
+    config_labels: Sequence[str],
+    launch_counts: Sequence[int],
+) -> Comparison:
+    """Choose and name the rows; arguments as the tables of ``aggregate``."""
+    summary = summary.merge(card_names(summary), on=CARD_KEY, how="left")
+    shown = summary[~summary["superseded"]]
+    compared = _newest_protocol(shown[shown["repetitions_used"] > 0])
+    measured = set(summary[["label", "virtual"]].itertuples(index=False, name=None))
+    ordered = [(label, False) for label in dict.fromkeys(config_labels)]
+    counts = {*map(int, launch_counts), *map(int, shown["launch_count"])}
+    return Comparison(
+        summary=summary,
+        shown=shown,
+        compared=compared,
+        fits=fits.merge(card_names(summary), on=CARD_KEY, how="left"),
+        gaps=gaps,
+        labels=(*ordered, *sorted(measured - set(ordered))),
+        launch_counts=tuple(sorted(counts)),
+    )
+
+
+def card_names(summary: pd.DataFrame) -> pd.DataFrame:
+    """``CARD_KEY`` and ``card_name``: the label, and as much more as tells two cards of a label apart."""
+    keys = summary[CARD_KEY].drop_duplicates().sort_values(CARD_KEY, kind="stable").reset_index(drop=True)
+    name = keys["label"].astype("str")
+    for part, prefix in _TELLING:
+        group = keys[part].groupby([name, keys["virtual"]])
+        differs = group.transform("nunique") > 1
+        name = name.where(~differs, name + " " + prefix + keys[part].replace("", "unknown").astype("str"))
+    name = name.map(shortened)
+    name = name.where(~keys["virtual"], name + f" ({SIMULATED})")
+    repeat = name.groupby(name).cumcount()
+    name = name.where(repeat == 0, name + " #" + (repeat + 1).astype("str"))
+    return keys.assign(card_name=name.astype("str"))
+
+
+def _newest_protocol(rows: pd.DataFrame) -> pd.DataFrame:
+    if rows.empty:
+        return rows
+    moment = pd.to_datetime(rows["started_utc"], format="ISO8601", utc=True, errors="coerce")
+    latest = rows.assign(moment=moment).sort_values("moment", kind="stable", na_position="first")
+    series = latest.groupby([*CARD_KEY, "launch_path", "kernel"], sort=False)
+    newest = series["protocol_hash"].transform("last").reindex(rows.index)
+    return rows[rows["protocol_hash"] == newest]

@@ -1,0 +1,170 @@
+"""Renders the tables into ``comparison.html``, one page that needs nothing else, and its figures.
+
+It computes no statistic and measures nothing. The page has no time of its making: the same tables give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+import pandas as pd
+
+from launchbench.report import explain, figures, sections
+from launchbench.report.cells import Link, Row
+from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
+from launchbench.report.origins import origins
+from launchbench.report.sidebyside import side_by_side
+from launchbench.results.files import write_atomically
+from launchbench.wording import plural
+
+PAGE = "comparison.html"
+PRIMARY = "native-driver"
+"""The launch path of the headline: what the launches cost when no interpreter issues them."""
+
+FIGURES = ("speedup", "times", "repetitions")
+
+ANSWERS = {
+    "native-driver": "Launches from a native loop",
+    "native-runtime": "Launches from a native loop with <<<>>>",
+    "cuda-python": "What a Python user pays: launches from a Python loop",
+}
+
+
+def render(
+    tables_dir: Path,
+    results_dir: Path,
+    reports_dir: Path,
+    config_labels: Sequence[str],
+    launch_counts: Sequence[int],
+) -> Path:
+    """Write ``comparison.html`` and ``figures/*.svg`` and ``*.png`` under ``reports_dir``.
+
+    Args:
+        tables_dir: where ``aggregate`` wrote its tables.
+        results_dir: raw results, which the page links to.
+        reports_dir: is made when it does not exist.
+        config_labels: GPU labels that each get a column, in this order.
+        launch_counts: values of N that each get rows.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        LaunchbenchError: a table is missing or not what ``columns`` says, or nothing can be written.
+    """
+    comparison = load(tables_dir, config_labels, launch_counts)
+    path = PRIMARY if PRIMARY in comparison.launch_paths else next(iter(comparison.launch_paths), PRIMARY)
+    tidy = _repetitions(comparison, tables_dir, path)
+    drawn = figures.draw(comparison, tidy, path)
+    for name, files in drawn.items():
+        for suffix, data in files.items():
+            write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
+    files_of = _Files(results_dir, reports_dir)
+    alternatives = {
+        "speedup": explain.alt_speedup(comparison),
+        "times": explain.alt_times(comparison),
+        "repetitions": explain.alt_repetitions(comparison, tidy, path),
+    }
+    page = (
+        _environment()
+        .get_template("comparison.html.j2")
+        .render(
+            simulated=comparison.simulated,
+            simulated_word=SIMULATED,
+            answers=_answers(comparison),
+            figures={
+                name: {
+                    "source": f"data:image/svg+xml;base64,{base64.b64encode(drawn[name]['svg']).decode()}",
+                    "alt": alternatives[name],
+                }
+                for name in FIGURES
+            },
+            many=comparison.many,
+            repetitions_path=path,
+            summary=sections.summary(comparison, files_of.of_run),
+            one_off=sections.one_off(comparison),
+            fits=sections.fit_lines(comparison),
+            gaps=sections.gaps(comparison, files_of.of_file),
+            superseded=sections.superseded(comparison, files_of.of_run),
+            superseded_count=_superseded_runs(comparison),
+            origins=origins(comparison, results_dir),
+            tables=[
+                (f"{name}.csv", files_of.link(tables_dir / f"{name}.csv"))
+                for name in ("tidy", "summary", "fits", "gaps")
+            ],
+            runs=plural(comparison.summary["run_id"].nunique(), "run"),
+            cards=plural(len(comparison.cards), "card"),
+        )
+    )
+    target = reports_dir / PAGE
+    write_atomically(target, page.encode())
+    return target
+
+
+def _answers(comparison: Comparison) -> list[dict[str, object]]:
+    """One section per launch path that is measured; the primary one always."""
+    paths = [PRIMARY, *(path for path in comparison.launch_paths if path != PRIMARY)]
+    return [
+        {
+            "path": path,
+            "title": ANSWERS[path],
+            "short": explain.short_answer(comparison, path),
+            "table": side_by_side(comparison, path),
+            "warnings": explain.not_alike(comparison, path),
+            "clocks": explain.clocks(comparison, path),
+            "fits": explain.fits(comparison, path),
+        }
+        for path in paths
+    ]
+
+
+def _superseded_runs(comparison: Comparison) -> str:
+    count = comparison.summary.loc[comparison.summary["superseded"], "run_id"].nunique()
+    return plural(count, "older run") if count else ""
+
+
+def _repetitions(comparison: Comparison, tables_dir: Path, launch_path: str) -> pd.DataFrame | None:
+    """Repetitions of the compared runs; None with many cards, whose table is too long to be worth reading."""
+    if comparison.many or comparison.compared.empty:
+        return None
+    tidy = read_table(tables_dir, "tidy")
+    runs = comparison.rows(launch_path)[["run_id", "card_name"]].drop_duplicates()
+    drawn = tidy[(tidy["launch_path"] == launch_path) & (tidy["kernel"] == "tiny")]
+    return drawn.merge(runs, on="run_id", how="inner")
+
+
+class _Files:
+    """Addresses of files relative to the page, percent-encoded; a file that is gone gets none."""
+
+    def __init__(self, results_dir: Path, reports_dir: Path) -> None:
+        self._results = results_dir
+        self._reports = reports_dir
+
+    def link(self, path: Path) -> str:
+        relative = os.path.relpath(path.absolute(), self._reports.absolute())
+        return quote(Path(relative).as_posix(), safe="/") if path.exists() else ""
+
+    def of_run(self, row: Row) -> list[Link]:
+        stem = self._results / row["site"] / row["label"] / row["card"] / row["run_id"]
+        named = (("CSV", stem.with_name(f"{stem.name}.csv")), ("record", stem.with_name(f"{stem.name}.json")))
+        return [(text, self.link(path)) for text, path in named]
+
+    def of_file(self, file: str) -> list[Link]:
+        return [(Path(file).name, self.link(self._results / file))]
+
+
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("launchbench.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,265 @@
+"""The other tables of the page: summary, one-off costs, fits, gaps, older runs.
+
+It computes no statistic and writes no HTML. Long tables are cut or told per label, and say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from launchbench.aggregate.gaps import NOT_MEASURED_YET
+from launchbench.report.cells import (
+    Cell,
+    Link,
+    Links,
+    Row,
+    Table,
+    any_simulated,
+    cut,
+    heads,
+    interval,
+    kernel_name,
+    label_name,
+)
+from launchbench.report.comparison import Comparison
+from launchbench.report.sidebyside import COMMAND
+from launchbench.results.protocol import LAUNCH_PATHS
+from launchbench.wording import UNKNOWN, number, plural, shortened, span, whole, with_interval
+
+MAX_ROWS = 400
+MAX_GAPS = 200
+MAX_OUTLIERS = 5
+OUTLIER = 0.25
+"""A card whose median differs from its label's by more than this share is named."""
+
+_SUMMARY_HEAD = (
+    "card",
+    "launch path",
+    "kernel",
+    "N",
+    ("loop, µs", "GPU time by events, median [95 % interval]"),
+    ("µs per launch", "loop / N"),
+    ("loop issue, µs", "host clock until the last launch call has returned"),
+    ("loop total, µs", "host clock until the stream was synchronized"),
+    ("replay, µs", "GPU time by events, median [95 % interval]"),
+    ("µs per node", "replay / N"),
+    ("replay call, µs", "host clock until the graph launch call has returned"),
+    ("replay total, µs", "host clock until the stream was synchronized"),
+    ("speed-up", "loop / replay [95 % interval, repetitions resampled in pairs]"),
+    ("used", "repetitions behind the figures, and how many were left out"),
+    "notes",
+    "raw data",
+)
+
+
+def summary(comparison: Comparison, links: Links) -> Table:
+    """Every run that is not superseded; told per label where that would be too long."""
+    rows = _ordered(comparison.shown, comparison)
+    if len(rows) > MAX_ROWS:
+        return _summary_of_labels(comparison)
+    compared = set(comparison.compared.index)
+    body = [
+        [*_who(row), *_figures(row), _used(row), _notes(row, index in compared), Cell("", links=links(row))]
+        for index, row in zip(rows.index, rows.to_dict("records"), strict=True)
+    ]
+    return Table("summary", "Every card, launch path, kernel and N.", heads(*_SUMMARY_HEAD), body, any_simulated(rows))
+
+
+def _who(row: Row) -> list[Cell]:
+    title = f"{row['gpu_name']}, card {row['card']}, host {row['hostname']}, site {row['site']}"
+    what = (row["launch_path"], kernel_name(row["kernel"]), f"{row['launch_count']:,}")
+    return [Cell(row["card_name"], title, "row"), *map(Cell, what)]
+
+
+def _figures(row: Row) -> list[Cell]:
+    names = (
+        "loop_us",
+        "loop_us_per_launch",
+        "loop_issue_us",
+        "loop_total_us",
+        "replay_us",
+        "replay_us_per_node",
+        "replay_issue_us",
+        "replay_total_us",
+        "speedup",
+    )
+    return [interval(row, name, digits=3 if "per" in name or name == "speedup" else 4) for name in names]
+
+
+def _used(row: Row) -> Cell:
+    left_out = row["repetitions_flagged"]
+    return Cell(f"{row['repetitions_used']}" + (f", {left_out} left out" if left_out else ""))
+
+
+def _notes(row: Row, compared: bool) -> Cell:
+    notes = [row["flags"]] if row["flags"] else []
+    if not compared and row["repetitions_used"]:
+        notes.append(f"older protocol {row['protocol_hash']}: not compared")
+    text = "; ".join(notes)
+    return Cell(shortened(text, 160), text if len(text) > 160 else "")
+
+
+def _ordered(rows: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
+    rank = {key: position for position, key in enumerate(comparison.labels)}
+    keys = zip(rows["label"], rows["virtual"], strict=True)
+    order = rows.assign(
+        label_rank=[rank[label, bool(virtual)] for label, virtual in keys],
+        path_rank=rows["launch_path"].map({path: position for position, path in enumerate(LAUNCH_PATHS)}),
+        control=rows["kernel"] == "empty",
+    )
+    names = ["label_rank", "card_name", "path_rank", "control"]
+    more = [name for name in ("launch_count", "started_utc", "protocol_hash", "mode") if name in rows]
+    return rows.loc[order.sort_values([*names, *more], kind="stable").index]
+
+
+def _summary_of_labels(comparison: Comparison) -> Table:
+    rows = _ordered(comparison.compared, comparison)
+    body = []
+    keys = ["label", "virtual", "launch_path", "kernel", "launch_count"]
+    for key, group in rows.groupby(keys, sort=False):
+        label, virtual, path, kernel, count = key
+        what = (str(path), kernel_name(str(kernel)), f"{count:,}", f"{group['card_name'].nunique():,}")
+        cells = [Cell(label_name(str(label), bool(virtual)), heading="row"), *map(Cell, what)]
+        for column in ("loop_us_per_launch", "replay_us_per_node", "speedup"):
+            cells += [Cell(number(float(group[column].median()))), Cell(span(group[column]))]
+        body.append([*cells, _outliers(group)])
+    head: list[str] = ["label", "launch path", "kernel", "N", "cards"]
+    for name in ("µs per launch", "µs per node", "speed-up"):
+        head.extend((f"{name}, median of cards", f"{name}, smallest to largest"))
+    note = (
+        f"{plural(len(comparison.shown), 'row')} are too many to list one by one: told per label here, "
+        "each row is in summary.csv."
+    )
+    outliers = (f"cards that stand out (by more than {OUTLIER:.0%})", "from the median of the label's cards")
+    caption = "Every label, launch path, kernel and N."
+    return Table("summary", caption, heads(*head, outliers), body[:MAX_ROWS], any_simulated(rows), [note])
+
+
+def _outliers(group: pd.DataFrame) -> Cell:
+    named: list[str] = []
+    for column, word in (("loop_us_per_launch", "loop"), ("replay_us_per_node", "replay")):
+        ratio = group[column] / group[column].median()
+        away = group[(ratio - 1).abs() > OUTLIER].assign(ratio=ratio)
+        for row in away.sort_values("ratio", ascending=False).to_dict("records"):
+            named.append(f"{row['card_name']} ({word} {number(row[column])} µs)")
+    more = len(named) - MAX_OUTLIERS
+    return Cell("; ".join(named[:MAX_OUTLIERS]) + (f"; {more} more" if more > 0 else ""))
+
+
+def one_off(comparison: Comparison) -> Table:
+    """Costs paid once per graph, and the number of replays that pays for them."""
+    rows = _ordered(comparison.compared, comparison)
+    rows = rows[rows["kernel"] == "tiny"]
+    body = []
+    for row in rows.head(MAX_ROWS).to_dict("records"):
+        names = ("capture_us", "instantiate_us", "upload_us", "first_replay_us")
+        saved = row["loop_total_us"] - row["replay_total_us"]
+        pays = Cell(whole(row["break_even_replays"]))
+        if math.isinf(row["break_even_replays"]):
+            pays = Cell("never", "a replay takes the host no less time than the loop")
+        costs = [Cell(number(row[name])) for name in names]
+        body.append([*_who(row)[:2], Cell(f"{row['launch_count']:,}"), *costs, Cell(number(saved)), pays])
+    head = heads(
+        "card",
+        "launch path",
+        "N",
+        ("capture, µs", "host clock"),
+        ("instantiate, µs", "host clock"),
+        ("upload, µs", "host clock, with synchronize"),
+        ("first replay, µs", "host clock, with synchronize; not part of the cost once"),
+        ("saved per replay, µs", "loop total - replay total, host clock"),
+        ("replays until it pays", "(capture + instantiate + upload) / saved per replay, rounded up"),
+    )
+    caption = "One-off costs of a graph (kernel tiny) and the replays that pay for them."
+    return Table("one-off", caption, head, body, any_simulated(rows), cut(len(rows), MAX_ROWS, "summary.csv"))
+
+
+def fit_lines(comparison: Comparison) -> Table:
+    """Parameters of the straight lines."""
+    rows = _ordered(comparison.fits, comparison)
+    body = []
+    for row in rows.head(MAX_ROWS).to_dict("records"):
+        fixed, slope = (
+            with_interval(row[f"{name}_us"], row[f"{name}_low_us"], row[f"{name}_high_us"])
+            for name in ("fixed", "per_launch")
+        )
+        cells = [row["launch_path"], kernel_name(row["kernel"]), row["mode"], str(row["points"]), fixed, slope]
+        cells += [number(row["largest_residual_percent"], 2), row["verdict"]]
+        kinds = ["number" if name in (fixed, slope) else "" for name in cells]
+        own = [Cell(text, kind=kind) for text, kind in zip(cells, kinds, strict=True)]
+        body.append([Cell(row["card_name"], heading="row"), *own])
+    head = heads(
+        "card",
+        "launch path",
+        "kernel",
+        "mode",
+        ("values of N", "points in the fit"),
+        ("fixed, µs", "does not depend on N [95 % interval]"),
+        ("per launch or node, µs", "grows with N [95 % interval]"),
+        ("largest residual, %", "of the point"),
+        "verdict",
+    )
+    caption = "Straight lines of GPU time over N: time = fixed + N x per launch or node."
+    return Table("fits", caption, head, body, any_simulated(rows), cut(len(rows), MAX_ROWS, "fits.csv"))
+
+
+def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table:
+    """What is missing, and why; ``link`` turns a file relative to the results into links."""
+    rows = comparison.gaps
+    body = []
+    for row in rows.head(MAX_GAPS).to_dict("records"):
+        count = UNKNOWN if pd.isna(row["launch_count"]) else f"{row['launch_count']:,}"
+        where = [Cell(shortened(row[name]) or UNKNOWN) for name in ("site", "card")]
+        missing = row["reason"].startswith(NOT_MEASURED_YET)
+        body.append(
+            [
+                Cell(shortened(row["label"]), heading="row"),
+                *where,
+                Cell(count),
+                Cell(
+                    f"{row['reason']}; on a machine with that card:" if missing else row["reason"],
+                    code=COMMAND if missing else "",
+                ),
+                Cell("" if row["file"] else UNKNOWN, links=link(row["file"]) if row["file"] else ()),
+            ]
+        )
+    head = heads("label", "site", "card", "N", "why there is no number", "file")
+    caption = "What is missing from this comparison, and why. Nothing is interpolated."
+    return Table("gaps", caption, head, body, False, cut(len(rows), MAX_GAPS, "gaps.csv"))
+
+
+def superseded(comparison: Comparison, links: Links) -> Table:
+    """Older runs of the same measurement: other processes, so their spread is worth a look."""
+    keys = ["card_name", "launch_path", "kernel", "launch_count", "protocol_hash"]
+    old = comparison.summary[comparison.summary["superseded"]]
+    groups = [group for _, group in comparison.summary.groupby(keys, sort=True) if group["superseded"].any()]
+    body = []
+    for group in groups[:MAX_ROWS]:
+        older = group[group["superseded"]].to_dict("records")
+        shown = [link for row in older[:MAX_OUTLIERS] for link in links(row)]
+        body.append(
+            [
+                *_who(older[0]),
+                Cell(str(len(older))),
+                Cell(span(group["loop_us_per_launch"])),
+                Cell(span(group["replay_us_per_node"])),
+                Cell(span(group["speedup"])),
+                Cell("", links=shown),
+            ]
+        )
+    head = heads(
+        "card",
+        "launch path",
+        "kernel",
+        "N",
+        "older runs",
+        ("µs per launch", "smallest to largest median over all runs, the newest included"),
+        ("µs per node", "smallest to largest median over all runs, the newest included"),
+        "speed-up",
+        "raw data of older runs",
+    )
+    caption = "Older runs of the same measurement: replaced by the newest, yet their spread is that of processes."
+    return Table("superseded", caption, head, body, any_simulated(old), cut(len(groups), MAX_ROWS, "summary.csv"))

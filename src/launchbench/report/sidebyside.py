@@ -1,0 +1,115 @@
+"""The table of devices side by side: every configured label has a column, measured or not.
+
+It computes no statistic: several cards of a label give the range of their medians, never a pooled figure.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from launchbench.aggregate.gaps import NOT_MEASURED, NOT_MEASURED_YET
+from launchbench.report.cells import Cell, Table, heads, interval, label_name
+from launchbench.report.comparison import Comparison
+from launchbench.wording import UNKNOWN, plural, several, shortened, span, whole
+
+COMMAND = "make report"
+"""Fills a column that nobody has measured, on a machine with that card."""
+
+MAX_NAMED = 5
+
+_MEASURES = (
+    ("loop, µs per launch", "loop_us", "GPU time by events / N", "tiny", True),
+    ("replay, µs per node", "replay_us", "GPU time by events / N", "tiny", True),
+    ("speed-up", "speedup", "loop time / replay time", "tiny", False),
+    ("replays until it pays", "break_even_replays", "for capture, instantiation and upload", "tiny", False),
+    ("control: empty kernel, replay, µs per node", "replay_us", "no memory access", "empty", True),
+)
+
+
+def side_by_side(comparison: Comparison, launch_path: str) -> Table:
+    """Devices side by side: rows are measures per N, columns are labels, measured or not."""
+    labels = comparison.labels
+    rows_of = {kernel: comparison.rows(launch_path, kernel) for kernel in ("tiny", "empty")}
+    measured = {key for rows in rows_of.values() for key in _keys(rows)}
+    anywhere = _keys(comparison.compared)
+    total = len(_MEASURES) * len(comparison.launch_counts) + len(_CONTEXT)
+    body: list[list[Cell]] = []
+    for count in comparison.launch_counts:
+        for position, (name, column, title, kernel, per_n) in enumerate(_MEASURES):
+            row = [Cell(f"N = {count:,}", heading="row", rowspan=len(_MEASURES))] if not position else []
+            row.append(Cell(name, title, heading="row"))
+            for key in labels:
+                if key in measured:
+                    row.append(_value(_of(rows_of[kernel], key, count), column, count if per_n else 1))
+                elif not body:
+                    row.append(_not_measured(key in anywhere, total))
+            body.append(row)
+    for name, column in _CONTEXT:
+        row = [Cell(name, heading="row", colspan=2)]
+        for key in labels:
+            if key in measured:
+                row.append(_context(_of(rows_of["tiny"], key), column))
+            elif not body:
+                row.append(_not_measured(key in anywhere, total))
+        body.append(row)
+    return Table(
+        name=f"devices-{launch_path}",
+        caption=f"Devices side by side, launches issued by {launch_path}: median with 95 % interval in brackets; "
+        "where a label has several cards, smallest to largest median.",
+        head=heads("N", "measure", *(label_name(*key) for key in labels)),
+        rows=body,
+        simulated=any(virtual for _, virtual in measured),
+    )
+
+
+_CONTEXT = (
+    ("cards", "card"),
+    ("host CPU (it decides the loop's cost)", "cpu_model"),
+    ("driver", "driver_version"),
+    ("protocol", "protocol_hash"),
+)
+
+
+def _keys(rows: pd.DataFrame) -> set[tuple[str, bool]]:
+    return set(rows[["label", "virtual"]].itertuples(index=False, name=None))
+
+
+def _of(rows: pd.DataFrame, key: tuple[str, bool], count: int | None = None) -> pd.DataFrame:
+    keep = (rows["label"] == key[0]) & (rows["virtual"] == key[1])
+    return rows[keep] if count is None else rows[keep & (rows["launch_count"] == count)]
+
+
+def _not_measured(on_other_path: bool, rows: int) -> Cell:
+    if on_other_path:
+        return Cell("not measured on this launch path", rowspan=rows, kind="missing")
+    text = f"{NOT_MEASURED_YET}; on a machine with that card:"
+    return Cell(text, rowspan=rows, kind="missing", code=COMMAND)
+
+
+def _value(rows: pd.DataFrame, column: str, divisor: int) -> Cell:
+    if rows.empty:
+        return Cell(UNKNOWN, NOT_MEASURED, kind="missing")
+    if len(rows) > 1:
+        title = f"smallest to largest of {plural(len(rows), 'card')}"
+        if column == "break_even_replays":
+            ends = (rows[column].min(), rows[column].max())
+            return Cell(" to ".join(dict.fromkeys(map(_replays, ends))), title)
+        return Cell(span(rows[column] / divisor), title, kind="number")
+    row = rows.to_dict("records")[0]
+    if column == "break_even_replays":
+        return Cell(_replays(row[column]))
+    return interval(row, column, divisor)
+
+
+def _replays(value: float) -> str:
+    return "never" if math.isinf(value) else whole(value)
+
+
+def _context(rows: pd.DataFrame, column: str) -> Cell:
+    values = sorted({value or "unknown" for value in rows[column]})
+    if column == "card":
+        return Cell(str(rows["card_name"].nunique()), several(values[:MAX_NAMED]))
+    shown = several(shortened(value) for value in values[:2])
+    return Cell(shown + (f" and {len(values) - 2} more" if len(values) > 2 else ""), several(values[:20]))

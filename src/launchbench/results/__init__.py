@@ -1,0 +1,1 @@
+"""Results on disk: columns, record, files, and the protocol that makes rows comparable."""

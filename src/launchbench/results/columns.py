@@ -1,0 +1,145 @@
+"""Columns of every table launchbench writes: name, type, unit, meaning. The documentation and the
+validation are both made from these lists, so they cannot disagree. Light to import.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT, MODES
+
+Kind = Literal["int", "float", "str", "bool"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; ``nullable`` means that an empty cell is allowed and says "not known"."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    unit: str = ""
+    nullable: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+def _us(name: str, meaning: str, nullable: bool = False) -> Column:
+    return Column(name, "float", meaning, unit="us", nullable=nullable)
+
+
+RAW: tuple[Column, ...] = (
+    Column(
+        "launch_count",
+        "int",
+        "N: launches in the loop, nodes in the graph",
+        minimum=1,
+        maximum=MAX_LAUNCH_COUNT,
+    ),
+    Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
+    Column("kernel", "str", "kernel that was launched", choices=KERNELS),
+    Column("mode", "str", "loop of N launches, or one replay of the graph captured from it", choices=MODES),
+    Column("repetition", "int", "number of the repetition, from 0", minimum=0),
+    Column("order", "int", "0 when this mode ran first in its repetition, 1 when second", minimum=0, maximum=1),
+    _us("start_us", "host clock since the block began, at the start of this interval"),
+    _us("gpu_us", "between the two events around the work, on its stream", nullable=True),
+    _us("issue_us", "host clock from before the first launch call until the last has returned"),
+    _us("total_us", "host clock from before the first launch call until the stream was synchronized"),
+)
+"""One row a timed repetition; the files under ``results/``."""
+
+IDENTITY: tuple[Column, ...] = (
+    Column("site", "str", "folder the result is filed in"),
+    Column("label", "str", "GPU type as named in config.yaml, else made from the card's name"),
+    Column("card", "str", "first eight hex digits of the GPU's UUID"),
+    Column("gpu_name", "str", "name the driver gives the GPU"),
+    Column("gpu_uuid", "str", "UUID of the GPU or MIG slice"),
+    Column("hostname", "str", "host that issued the launches"),
+    Column("cpu_model", "str", "its CPU", nullable=True),
+    Column("driver_version", "str", "NVIDIA driver", nullable=True),
+    Column("nvcc", "str", "version of the compiler"),
+    Column("protocol_hash", "str", "identity of how this block was timed"),
+    Column("virtual", "bool", "a simulated GPU"),
+    Column("run_id", "str", "the job; also the stem of its two files"),
+    Column("started_utc", "str", "when the job started"),
+)
+
+TIDY: tuple[Column, ...] = (
+    *IDENTITY,
+    *RAW,
+    Column("flag", "str", "why this repetition is left out of the summary; empty when it is used"),
+)
+"""Every repetition of every job, flagged."""
+
+SUMMARY: tuple[Column, ...] = (
+    *IDENTITY,
+    Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
+    Column("kernel", "str", "kernel that was launched", choices=KERNELS),
+    Column("launch_count", "int", "N", minimum=1, maximum=MAX_LAUNCH_COUNT),
+    Column("repetitions_used", "int", "repetitions (pairs of loop and replay) behind the figures", minimum=0),
+    Column("repetitions_flagged", "int", "repetitions left out", minimum=0),
+    Column("flags", "str", "their reasons, separated by '; '"),
+    _us("loop_us", "median GPU time of the loop by events", True),
+    _us("loop_low_us", "lower end of its 95 % bootstrap interval", True),
+    _us("loop_high_us", "upper end", True),
+    _us("loop_issue_us", "median host time of issuing the loop", True),
+    _us("loop_total_us", "median host time of the loop including the synchronize", True),
+    _us("loop_us_per_launch", "loop_us / N", True),
+    _us("replay_us", "median GPU time of one replay by events", True),
+    _us("replay_low_us", "lower end of its 95 % bootstrap interval", True),
+    _us("replay_high_us", "upper end", True),
+    _us("replay_issue_us", "median host time of the graph launch call", True),
+    _us("replay_total_us", "median host time of one replay including the synchronize", True),
+    _us("replay_us_per_node", "replay_us / N", True),
+    Column("speedup", "float", "loop_us / replay_us", nullable=True),
+    Column("speedup_low", "float", "lower end of its 95 % bootstrap interval (pairs resampled)", nullable=True),
+    Column("speedup_high", "float", "upper end", nullable=True),
+    _us("capture_us", "host time of capturing the N launches", True),
+    _us("instantiate_us", "host time of instantiating the graph", True),
+    _us("upload_us", "host time of uploading it, with synchronize", True),
+    _us("first_replay_us", "host time of the first replay, with synchronize", True),
+    Column(
+        "break_even_replays",
+        "float",
+        "replays after which capture, instantiate and upload are paid for; inf = never",
+        nullable=True,
+    ),
+    Column("regime", "str", "below-queue-depth or past-queue-depth, by N"),
+    Column("superseded", "bool", "a newer job measured the same on the same card, host, driver and protocol"),
+)
+"""One row per job, launch path and kernel."""
+
+FITS: tuple[Column, ...] = (
+    *(column for column in IDENTITY if column.name not in ("run_id", "started_utc")),
+    Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
+    Column("kernel", "str", "kernel that was launched", choices=KERNELS),
+    Column("mode", "str", "loop or replay", choices=MODES),
+    Column("points", "int", "values of N in the fit", minimum=0),
+    _us("fixed_us", "part that does not depend on N", True),
+    _us("fixed_low_us", "lower end of its 95 % interval", True),
+    _us("fixed_high_us", "upper end", True),
+    _us("per_launch_us", "part that grows with every launch or node", True),
+    _us("per_launch_low_us", "lower end of its 95 % interval", True),
+    _us("per_launch_high_us", "upper end", True),
+    Column(
+        "largest_residual_percent",
+        "float",
+        "largest deviation of a point from the line",
+        unit="%",
+        nullable=True,
+    ),
+    Column("verdict", "str", "whether a straight line describes the points"),
+)
+"""Straight line of GPU time over N, one row per card, launch path, kernel and mode."""
+
+GAPS: tuple[Column, ...] = (
+    Column("site", "str", "folder, empty where nothing was measured anywhere"),
+    Column("label", "str", "GPU type"),
+    Column("card", "str", "first eight hex digits of the UUID, empty where unknown"),
+    Column("launch_count", "int", "N, empty where the whole label is missing", nullable=True, minimum=1),
+    Column("file", "str", "file the gap is about, empty where there is none"),
+    Column("reason", "str", "why there is no number"),
+)
+"""What is missing from the comparison, and why."""

@@ -1,0 +1,263 @@
+"""Raw results on disk: one CSV of repetitions and one JSON record a job.
+
+Layout: ``<results_dir>/<site>/<label>/<card>/<run_id>.csv`` and ``.json``. Both are written to a temporary
+name and renamed, the record last: a CSV counts only once its record vouches for it. Nothing here ever
+replaces or removes a complete result. This module knows neither statistics nor Snakemake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pydantic
+
+from launchbench.config.messages import escaped, shown
+from launchbench.errors import LaunchbenchError
+from launchbench.results.columns import RAW
+from launchbench.results.record import RECORD_FORMAT, RawFile, Record, card_id
+from launchbench.results.tables import parse_csv
+
+TEMPORARY_PREFIX = ".tmp-"
+_LAYOUT = ("site", "label", "card")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that cannot be used; ``card`` and ``launch_count`` as far as its path tells them."""
+
+    path: Path
+    reason: str
+    site: str = ""
+    label: str = ""
+    card: str = ""
+    launch_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A complete job: its record, where it lies, and the repetitions (columns ``columns.RAW``)."""
+
+    record: Record
+    path: Path
+    raw: pd.DataFrame
+
+    @property
+    def site(self) -> str:
+        """The folder the result is filed in, which may have been renamed since it was measured."""
+        return self.path.parents[2].name
+
+
+def new_run_id(launch_count: int, card: str, moment: datetime) -> str:
+    """A name that no other job has: N, card, time and 24 random bits."""
+    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"n{launch_count:07d}-{card}-{stamp}-{secrets.token_hex(3)}"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a whole file or none: temporary name in the same folder, flushed, renamed.
+
+    Raises:
+        LaunchbenchError: the folder cannot be written or the disk is full; no partial file is left.
+    """
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except FileExistsError as error:
+        raise _error(path, f"cannot be written: {error.filename} is not a folder") from error
+    except OSError as error:
+        raise _error(path, f"cannot be written: {error.strerror or error}") from error
+
+
+def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: pd.DataFrame) -> Path:
+    """File one job under ``results_dir`` and return the path of its record.
+
+    Args:
+        results_dir: root of the results.
+        record_without_raw: fields of a :class:`Record` except ``raw``, which is computed here.
+        raw: repetitions, columns as in ``columns.RAW``.
+
+    Raises:
+        LaunchbenchError: the folder cannot be written, or a result of this name exists; neither file is left.
+    """
+    text = raw.to_csv(index=False, lineterminator="\n", columns=[column.name for column in RAW])
+    data = text.encode("ascii")
+    run_id = str(record_without_raw["run_id"])
+    record = Record.model_validate(
+        {
+            **record_without_raw,
+            "raw": RawFile(
+                file=f"{run_id}.csv",
+                sha256=hashlib.sha256(data).hexdigest(),
+                size_bytes=len(data),
+                rows=len(raw),
+            ),
+        }
+    )
+    folder = results_dir / record.site / record.label / card_id(record.device.uuid)
+    record_path = folder / f"{run_id}.json"
+    for path in (record_path, folder / record.raw.file):
+        if os.path.lexists(path):
+            raise _error(path, "exists already; results are never replaced")
+    write_atomically(folder / record.raw.file, data)
+    try:
+        write_atomically(record_path, record.to_json().encode())
+    except LaunchbenchError:
+        (folder / record.raw.file).unlink()
+        raise
+    return record_path
+
+
+def read_record(path: Path) -> Record:
+    """Read and validate one record.
+
+    Raises:
+        LaunchbenchError: one line that names the file, the key and what is wrong.
+    """
+    data = _content(path)
+    if not data.strip():
+        raise _error(path, f"empty; expected a {RECORD_FORMAT} record")
+    try:
+        return Record.model_validate_json(data, strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
+        value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
+        raise _error(path, f"{where}: {first['msg']}{value}") from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if not path.is_file() and path.exists():
+            raise _error(path, "cannot be read: not a regular file")  # reading a pipe would never end
+        return path.read_bytes()
+    except OSError as error:
+        raise _error(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _error(path: Path, reason: str) -> LaunchbenchError:
+    return LaunchbenchError(escaped(f"{path}: {reason}"))
+
+
+def read_raw(record: Record, folder: Path) -> pd.DataFrame:
+    """Read the CSV that a record vouches for, bytes checked against the record.
+
+    Raises:
+        LaunchbenchError: missing, empty, cut, changed, or not of the documented columns.
+    """
+    path = folder / record.raw.file
+    if not os.path.lexists(path):
+        raise _error(path, "missing; its record is there")
+    data = _content(path)
+    if hashlib.sha256(data).hexdigest() != record.raw.sha256:
+        raise _error(path, _damage(data, record.raw))
+    frame = parse_csv(io.BytesIO(data), RAW, str(path))
+    if (len(data), len(frame)) != (record.raw.size_bytes, record.raw.rows):
+        found, said = f"{len(data)} bytes, {len(frame)} rows", f"{record.raw.size_bytes} and {record.raw.rows}"
+        raise _error(path, f"{found}; its record says {said}")
+    if (frame["launch_count"] != record.launch_count).any():
+        raise _error(path, f"launch_count differs from the record's {record.launch_count}")
+    return frame
+
+
+def _damage(data: bytes, raw: RawFile) -> str:
+    lines = data.count(b"\n")
+    if not data:
+        return "empty (zero bytes)"
+    if lines <= 1 and data.endswith(b"\n"):
+        return "only a header, no rows"
+    if len(data) < raw.size_bytes:
+        return f"cut short: {len(data)} of {raw.size_bytes} bytes"
+    return "changed since it was measured: checksum differs from its record"
+
+
+def find_files(results_dir: Path, problems: list[Problem] | None = None) -> Iterator[Path]:
+    """Every CSV and JSON file of the layout, sorted; temporary and hidden files are not results.
+
+    Args:
+        results_dir: root of the results; may be missing.
+        problems: folders that cannot be listed are added to it.
+    """
+    folders = [results_dir] if results_dir.is_dir() else []
+    for _ in range(len(_LAYOUT) + 1):
+        inside: list[Path] = []
+        for folder in folders:
+            try:
+                inside += (path for path in folder.iterdir() if not path.name.startswith("."))
+            except NotADirectoryError:
+                continue
+            except OSError as error:
+                if problems is not None:
+                    problems.append(_problem(results_dir, folder, f"cannot be listed: {error.strerror or error}"))
+        folders = sorted(inside)
+    yield from (path for path in folders if path.suffix in (".csv", ".json"))
+
+
+def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
+    """All complete jobs under ``results_dir``, and every file that is not one with its reason.
+
+    A folder of sites that is missing or empty gives two empty lists.
+    """
+    results: list[Result] = []
+    problems: list[Problem] = []
+    vouched: set[Path] = set()
+    seen: dict[str, Path] = {}
+    files = list(find_files(results_dir, problems))
+    for path in (file for file in files if file.suffix == ".json"):
+        csv = path.with_suffix(".csv")
+        vouched.add(csv)
+        subject = path
+        try:
+            record = read_record(path)
+            _check_place(record, path)
+            if record.run_id in seen:
+                raise _error(path, f"the same job as {seen[record.run_id]}")
+            subject = csv
+            results.append(Result(record, path, read_raw(record, path.parent)))
+            seen[record.run_id] = path
+        except LaunchbenchError as error:
+            problems.append(_problem(results_dir, subject, str(error)))
+    for path in (file for file in files if file.suffix == ".csv" and file not in vouched):
+        reason = "no record beside it; the job was interrupted or the record removed"
+        problems.append(_problem(results_dir, path, reason))
+    return results, problems
+
+
+def _check_place(record: Record, path: Path) -> None:
+    card = card_id(record.device.uuid)
+    if path.stem != record.run_id:
+        raise _error(path, f"its run_id is {record.run_id}; the file was renamed")
+    if (path.parents[1].name, path.parent.name) != (record.label, card):
+        raise _error(path, f"belongs under {record.label}/{card}")
+    if record.raw.file != f"{record.run_id}.csv":
+        raise _error(path, f"raw.file: got {record.raw.file}; expected {record.run_id}.csv")
+
+
+def _problem(results_dir: Path, path: Path, message: str) -> Problem:
+    head = path.stem.split("-", 1)[0]
+    count = int(head[1:]) if head[:1] == "n" and head[1:].isascii() and head[1:].isdigit() else None
+    place = path.relative_to(results_dir).parts[: len(_LAYOUT)]
+    return Problem(
+        path=path,
+        reason=message.removeprefix(escaped(f"{path}: ")),
+        launch_count=count,
+        **dict(zip(_LAYOUT, place, strict=False)),
+    )

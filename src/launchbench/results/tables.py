@@ -1,0 +1,207 @@
+"""Validation of tables against ``columns``, by pandera, and the table schema that is committed."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+from collections.abc import Sequence
+from typing import IO, Any
+
+import pandas as pd
+import pandera.pandas as pa
+from pandas.api.types import is_float_dtype
+from pandera.errors import SchemaError, SchemaErrors
+
+from launchbench.config.messages import escaped, shown
+from launchbench.errors import LaunchbenchError
+from launchbench.results import columns
+from launchbench.results.columns import Column
+
+_DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
+
+
+def _checks(column: Column) -> list[pa.Check]:
+    checks = []
+    if column.minimum is not None:
+        checks.append(pa.Check.ge(column.minimum))
+    if column.maximum is not None:
+        checks.append(pa.Check.le(column.maximum))
+    if column.choices:
+        checks.append(pa.Check.isin(column.choices))
+    return checks
+
+
+def _dtype(column: Column) -> str:
+    return "Int64" if column.kind == "int" and column.nullable else _DTYPES[column.kind]
+
+
+@functools.cache
+def schema(table: tuple[Column, ...]) -> pa.DataFrameSchema:
+    """The pandera schema of a table: exactly these columns, in this order, types coerced."""
+    return pa.DataFrameSchema(
+        {
+            column.name: pa.Column(
+                _dtype(column), _checks(column), nullable=column.nullable, description=column.meaning
+            )
+            for column in table
+        },
+        strict=True,
+        ordered=True,
+        coerce=True,
+    )
+
+
+def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.DataFrame:
+    """The frame with the table's types.
+
+    Raises:
+        LaunchbenchError: one line naming source, column, row and value.
+    """
+    for column in table:
+        if column.kind == "int" and column.name in frame and is_float_dtype(frame[column.name]):
+            cut = frame[column.name] % 1 > 0  # they would be cut off
+            if cut.any():
+                value = frame.loc[cut, column.name].iloc[0]
+                raise LaunchbenchError(escaped(f"{source}: {column.name}: got {value}; expected {_expected(column)}"))
+    try:
+        return schema(table).validate(frame)
+    except (SchemaError, SchemaErrors) as error:
+        first = error.schema_errors[0] if isinstance(error, SchemaErrors) else error
+        raise LaunchbenchError(escaped(f"{source}: {_explain(first, table)}")) from error
+
+
+def _explain(error: SchemaError, table: Sequence[Column]) -> str:
+    name = getattr(error.schema, "name", None)
+    column = next((column for column in table if column.name == name), None)
+    cases = error.failure_cases
+    if column is None or not isinstance(cases, pd.DataFrame) or cases.empty:
+        return " ".join(str(error).split())[:300]
+    value, row = cases["failure_case"].iloc[0], cases["index"].iloc[0]
+    place = "" if pd.isna(row) else f", row {int(row) + 1}"
+    return f"{column.name}{place}: got {shown(str(value))}; expected {_expected(column)}"
+
+
+def _expected(column: Column) -> str:
+    if column.choices:
+        return f"one of {', '.join(column.choices)}"
+    words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "True or False"}[column.kind]
+    if column.minimum is not None:
+        words += f" from {column.minimum:g}"
+    if column.maximum is not None:
+        words += f" to {column.maximum:.0f}"
+    return words + (" or nothing" if column.nullable else "")
+
+
+def parse_csv(stream: IO[bytes], table: tuple[Column, ...], source: str) -> pd.DataFrame:
+    """Read a CSV of this table; text such as ``NA`` in a text column stays text.
+
+    Raises:
+        LaunchbenchError: not CSV, or not the table's columns and values.
+    """
+    data = stream.read()
+    _check_shape(data, [column.name for column in table], source)
+    try:
+        text = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
+    except (ValueError, pd.errors.ParserError) as error:
+        raise LaunchbenchError(escaped(f"{source}: not a CSV table: {error}")) from error
+    return validate(pd.DataFrame({c.name: _convert(text[c.name], c, source) for c in table}), table, source)
+
+
+def _check_shape(data: bytes, expected: list[str], source: str) -> None:
+    """Every row has the header's columns: pandas fills short rows up, and shifts all if the first is too long."""
+    rows = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline=""), strict=True)
+    try:
+        header = next(rows, [])
+        if header != expected:
+            raise LaunchbenchError(
+                escaped(f"{source}: columns are {', '.join(header)[:600] or 'none'}; expected {', '.join(expected)}")
+            )
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(expected):
+                raise LaunchbenchError(
+                    escaped(f"{source}: row {number}: got {len(row)} columns; expected {len(expected)}")
+                )
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise LaunchbenchError(escaped(f"{source}: not a CSV table: {error}")) from error
+
+
+def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[Any]:
+    if column.kind == "str":
+        return series
+    if column.kind == "bool":
+        values = series.map({"True": True, "False": False, "true": True, "false": False})
+    else:
+        pattern = r"[+-]?[0-9]{1,18}" if column.kind == "int" else r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|inf)"
+        values = pd.to_numeric(series.where(series.str.fullmatch(pattern)), errors="coerce")
+    bad = values.isna() & ~series.isin(["", "nan"] if column.nullable else [])
+    if column.kind == "float":
+        bad |= values.abs().eq(float("inf")) & ~series.str.endswith("inf")  # 1e400
+    if bad.any():
+        row = int(bad.to_numpy().argmax())
+        got = f"got {shown(series.iloc[row])}; expected {_expected(column)}"
+        raise LaunchbenchError(escaped(f"{source}: {column.name}, row {row + 1}: {got}"))
+    if column.kind == "int" and column.nullable:
+        # Not from values, which are floats where one is unknown.
+        exact = [None if unknown else int(text) for text, unknown in zip(series, values.isna(), strict=True)]
+        return pd.Series(exact, index=series.index, dtype="Int64")
+    return values
+
+
+def write_csv(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> bytes:
+    """The validated frame as CSV bytes with line feeds as line ends and shortest exact floats."""
+    names = [column.name for column in table]
+    return validate(frame[names], table, source).to_csv(index=False, lineterminator="\n").encode()
+
+
+TABLES = {
+    "raw": ("One timed repetition of one mode; the CSVs under `results/`.", columns.RAW),
+    "tidy": ("Every repetition of every job, flagged; `build/tables/tidy.csv`.", columns.TIDY),
+    "summary": ("One row per job, launch path and kernel; `build/tables/summary.csv`.", columns.SUMMARY),
+    "fits": ("A straight line over N per card, launch path, kernel and mode; `build/tables/fits.csv`.", columns.FITS),
+    "gaps": ("What is missing from the comparison; `build/tables/gaps.csv`.", columns.GAPS),
+}
+
+
+def tables_schema() -> str:
+    """All tables with units, as JSON; committed under ``workflow/schemas``."""
+    tables = {
+        name: [
+            {
+                "name": column.name,
+                "type": column.kind,
+                "unit": column.unit,
+                "nullable": column.nullable,
+                "meaning": column.meaning,
+            }
+            | ({"choices": list(column.choices)} if column.choices else {})
+            for column in table
+        ]
+        for name, (_, table) in TABLES.items()
+    }
+    return json.dumps(tables, indent=2) + "\n"
+
+
+def columns_markdown() -> str:
+    """The same as a page to read; committed as ``docs/columns.md``."""
+    lines = [
+        "# Columns of every table",
+        "",
+        "Generated by `launchbench schemas`; edit `src/launchbench/results/columns.py`.",
+    ]
+    for name, (summary, table) in TABLES.items():
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            summary,
+            "",
+            "| column | type | unit | may be empty | meaning |",
+            "|---|---|---|---|---|",
+        ]
+        for column in table:
+            choices = f" ({', '.join(column.choices)})" if column.choices else ""
+            empty = "yes" if column.nullable else "no"
+            lines.append(f"| `{column.name}` | {column.kind} | {column.unit} | {empty} | {column.meaning}{choices} |")
+    return "\n".join(lines) + "\n"

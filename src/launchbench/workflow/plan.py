@@ -1,0 +1,167 @@
+"""What Snakemake has to do: the cells that this run may measure, and the results that are there already.
+
+Light to import, since every job parses the Snakefile: no pandas, no CUDA, no NVML. Nothing here writes.
+
+No file under the results folder is ever an output of a rule, so Snakemake never deletes one. A measure job's
+output is a receipt under the build folder that names the record it filed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchbench.build.toolkit import toolkit_identity
+from launchbench.config.messages import refusal, shown
+from launchbench.config.model import SETTINGS_VARIABLE, Config
+from launchbench.config.names import host_slug
+from launchbench.errors import LaunchbenchError
+from launchbench.results.protocol import Protocol
+
+CARDS_VARIABLE = "LAUNCHBENCH_VISIBLE_CARDS"
+"""Set by the process that planned, read by the jobs it starts: one probe a run."""
+
+PROBE_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One job: a GPU type, one card of it (``any`` where the scheduler picks), and N."""
+
+    label: str
+    card: str
+    launch_count: int
+
+
+def probe_cards(config: Config) -> list[tuple[str, str]]:
+    """(label, card) of every GPU that CUDA shows here; empty without a driver or a visible GPU.
+
+    The driver is asked in a process of its own, since it may hang or take long.
+
+    Raises:
+        LaunchbenchError: the probe failed in another way.
+    """
+    known = os.environ.get(CARDS_VARIABLE)
+    if known is None:
+        known = json.dumps(_probe(config))
+        os.environ[CARDS_VARIABLE] = known
+    try:
+        return [(str(label), str(card)) for label, card in json.loads(known)]
+    except (ValueError, TypeError):
+        raise refusal(CARDS_VARIABLE, f"got {shown(known)}", "no such variable: launchbench sets it itself") from None
+
+
+def _probe(config: Config) -> list[tuple[str, str]]:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    command = [sys.executable, "-m", "launchbench", "probe"]
+    environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise LaunchbenchError(f"the NVIDIA driver did not answer within {PROBE_TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        said = done.stderr.strip()
+        if "CUDA_ERROR_NO_DEVICE" in said:
+            print(said, file=sys.stderr)
+            return []
+        lines = [line.removeprefix("launchbench: ") for line in said.splitlines()]
+        raise LaunchbenchError("\n".join(lines) or f"probe ended with status {done.returncode}")
+    return [(card["label"], card["card"]) for card in json.loads(done.stdout)]
+
+
+class Plan:
+    """Cells, receipts and cached files for one configuration."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.site = config.site or host_slug(platform.node())
+        self.results = Path(config.results_dir)
+
+    def cells(self) -> list[Cell]:
+        """The cells that this run may measure, sorted.
+
+        Raises:
+            LaunchbenchError: the visible cards cannot be found out.
+        """
+        if self.config.cards == "none":
+            return []
+        if self.config.cards == "listed":
+            pairs = [(label, "any") for label in self.config.gpus]
+        else:
+            pairs = probe_cards(self.config)
+        return sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
+
+    def all_receipts(self) -> list[str]:
+        """Receipts of all cells of this run."""
+        return [self.receipt(cell) for cell in self.cells()]
+
+    def receipt(self, cell: Cell) -> str:
+        """Path of the receipt that says this cell has been measured.
+
+        A receipt whose result is gone no longer counts: the number in the name is that of lost receipts, so
+        the cell is measured again and the lost one stays as it is.
+        """
+        folder = Path(self.config.build_dir) / "cells" / self.site / cell.label / cell.card
+        lost = sum(not self._is_kept(path) for path in folder.glob(f"n{cell.launch_count}.*.json"))
+        return str(folder / f"n{cell.launch_count}.{lost}.json")
+
+    def _is_kept(self, receipt: Path) -> bool:
+        try:
+            sizes = json.loads(receipt.read_bytes())["size_bytes"]
+            kept = [(self.results / name).stat().st_size == size for name, size in sizes.items()]
+            return bool(kept) and all(kept)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return False
+
+    def cached(self) -> str:
+        """Identity of the results that no cell of this run can add to: the same before and after the run.
+
+        Over names, sizes and times, so that a file that is added, removed or edited shows. They are no inputs
+        of a rule: git gives a clone's files any time, also one in the future, and there may be thousands.
+        """
+        own = set(self.cells())
+        identity = hashlib.sha256()
+        for path in self._files():
+            if not self._belongs(path, own):
+                status = path.lstat()  # a link may lead nowhere
+                line = f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n"
+                identity.update(os.fsencode(line))
+        return identity.hexdigest()[:16]
+
+    def _files(self) -> Iterator[Path]:
+        for path in sorted(self.results.glob("*/*/*/*")):
+            hidden = any(part.startswith(".") for part in path.relative_to(self.results).parts)
+            if path.suffix in (".csv", ".json") and not hidden:
+                yield path
+
+    def _belongs(self, path: Path, own: set[Cell]) -> bool:
+        site, label, card = path.parts[-4:-1]
+        digits = path.name.split("-", 1)[0].removeprefix("n")
+        if site != self.site or not (digits.isascii() and digits.isdigit()):
+            return False
+        return any(Cell(label, name, int(digits)) in own for name in (card, "any"))
+
+    def protocol(self) -> str:
+        """What decides a measurement, as text: a change measures again, any other setting does not."""
+        shared = Protocol(**self.config.model_dump(include=set(Protocol.model_fields) - {"version"}))
+        chosen = {"launch_paths": self.config.launch_paths, "kernels": self.config.kernels}
+        return json.dumps({**shared.model_dump(), **chosen}, sort_keys=True)
+
+    def compared(self) -> str:
+        """What decides which gaps the tables name, as text."""
+        return json.dumps({"gpus": list(self.config.gpus), "launch_counts": self.config.launch_counts})
+
+    def nvcc_identity(self) -> str:
+        """The compiler that a build would use, such as ``nvcc 13.0.88``; the same before and after fetching it."""
+        return toolkit_identity(Path(self.config.build_dir) / "nvcc", Path("requirements-nvcc.lock"))
