@@ -117,11 +117,13 @@ def core_error(error: Exception, *calls: str) -> LaunchbenchError:
 
     text = " ".join(str(error).split())
     known = re.search(r"CUDA_ERROR_[A-Z0-9_]+", text)
-    number = re.fullmatch(r"[0-9]+", text)
-    for found in (known and CUresult.__members__.get(known[0]), number and CUresult._value2member_map_.get(int(text))):
-        if found:
-            return DriverError(_one_of(calls), int(found), found.name)
-    return LaunchbenchError(f"{_one_of(calls)} failed: {text}")
+    result = getattr(CUresult, known[0], None) if known else None
+    if result is None and text.isascii() and text.isdigit():
+        with contextlib.suppress(ValueError):
+            result = CUresult(int(text))
+    if result is None:
+        return LaunchbenchError(f"{_one_of(calls)} failed: {text}")
+    return DriverError(_one_of(calls), int(result), result.name)
 
 
 def _one_of(calls: Sequence[str]) -> str:
