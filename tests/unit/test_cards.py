@@ -135,6 +135,16 @@ def test_a_slice_is_not_taken_for_the_card() -> None:
     assert why_not([SLICE], "h100", "dddddddd") == f"asked to measure h100 (card dddddddd); {found}"
 
 
+def test_a_simulated_card_is_measured_only_where_that_is_allowed() -> None:
+    simulated = a_card("launchbench virtual H100", (9, 0), "eeeeeeee")
+    reason = "launchbench virtual H100 (card eeeeeeee): a simulated GPU, and virtual_results is 'refuse'"
+    assert (simulated.is_virtual, H100.is_virtual) == (True, False)
+    assert why_not([simulated, H100], "h100") == f"{reason}: nothing was measured"
+    assert choose([simulated, H100], CONFIG, "h100", "bbbbbbbb") is H100
+    allowing = Config(virtual_results="allow", results_dir="simulated")
+    assert choose([simulated, H100], allowing, "h100") is simulated
+
+
 def test_a_label_with_control_characters_stays_in_one_line() -> None:
     assert why_not([], "t4\n\x1b[31m") == r"asked to measure t4\n\x1b[31m; found none: nothing was measured"
 

@@ -23,7 +23,7 @@ from launchbench.errors import LaunchbenchError
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
     "site, cards, launch_counts, launch_paths, kernels, repetitions, warmup_rounds, warmup_ms, "
-    "architectures, gpus, results_dir, reports_dir, build_dir"
+    "architectures, gpus, results_dir, reports_dir, build_dir, virtual_results"
 )
 COUNT = "a whole number from 1 to 1048576"
 LIST = "a list of at least one entry, for example"
@@ -95,6 +95,7 @@ def test_defaults() -> None:
         "h200": "9.0",
     }
     assert (config.results_dir, config.reports_dir, config.build_dir) == ("results", "reports", "build")
+    assert config.virtual_results == "refuse"
 
 
 def test_a_configuration_cannot_be_changed() -> None:
@@ -330,6 +331,7 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
         ({"build_dir": "a\x1b[2Jb"}, "build_dir: got 'a\\x1b[2Jb'", FOLDER),
         ({"build_dir": "~/b"}, "build_dir: got '~/b'", FOLDER),
         ({"build_dir": "b{n}"}, "build_dir: got 'b{n}'", FOLDER),
+        ({"virtual_results": True}, "virtual_results: got True", "one of refuse, allow"),
         ({"build_dir": "b" * 201}, f"build_dir: got '{'b' * 27}...{'b' * 28}'", FOLDER),
     ],
 )
@@ -386,6 +388,22 @@ def test_folders_are_compared_with_links_and_absolute_paths_resolved(
         assert line.startswith(f"build_dir: got '{folder}"[:40])
     (tmp_path / "loop").symlink_to("loop")
     assert load({"build_dir": "loop"}).build_dir == "loop"
+
+
+@pytest.mark.parametrize("folder", ["results", "./results/", "results/simulated", "link", "link/simulated"])
+def test_simulated_results_never_lie_among_measured_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "link").symlink_to("results")
+    assert refused({"virtual_results": "allow", "results_dir": folder}) == [
+        "virtual_results: got 'allow'; expected refuse, or a results_dir apart from 'results', "
+        "where only measured results lie"
+    ]
+    assert load({"virtual_results": "refuse", "results_dir": folder}).virtual_results == "refuse"
+    for apart in ("results2", "elsewhere/results", str(tmp_path / "simulated")):
+        assert load({"virtual_results": "allow", "results_dir": apart}).virtual_results == "allow"
 
 
 @pytest.mark.parametrize(

@@ -487,6 +487,13 @@ def test_a_mistake_in_the_variable_is_one_line(virtual_gpu: VirtualGpu, image: P
     assert done.stderr == f"launchbench virtual GPU: unknown key or bad value in {VARIABLE}: issue = 4\n"
 
 
+def test_no_card_can_have_the_name_of_a_real_one(virtual_gpu: VirtualGpu, image: Path) -> None:
+    card = dataclasses.replace(T4, name="Tesla T4")
+    done = run(virtual_gpu.environment([card]), "-m", "tests.virtual_gpu.scenarios", "devices", str(image))
+    assert done.returncode == 70
+    assert "a name that does not begin with 'launchbench virtual'" in done.stderr
+
+
 def test_the_example_of_the_readme_is_accepted(virtual_gpu: VirtualGpu, image: Path, tmp_path: Path) -> None:
     blocks = (SOURCES / "README.md").read_text().split("```")
     (example,) = [block for block in blocks if block.startswith("\ndriver_version")]
@@ -537,6 +544,7 @@ def test_a_job_finds_the_truth(virtual_gpu: VirtualGpu, binaries: Path, tmp_path
     count = 100
     settings = {
         "site": "test",
+        "virtual_results": "allow",
         "launch_counts": [count],
         "repetitions": 5,
         "warmup_rounds": 1,

@@ -307,7 +307,12 @@ static void load(void) {
   } else {
     config->cards[config->card_count++] = default_card;
   }
-  for (int i = 0; i < config->card_count; ++i) complete_card(&config->cards[i], i);
+  for (int i = 0; i < config->card_count; ++i) {
+    // By this name, and nothing else, a record knows that it is of no card.
+    if (strncmp(config->cards[i].name, "launchbench virtual", strlen("launchbench virtual")) != 0)
+      complain("a name that does not begin with 'launchbench virtual'", config->cards[i].name);
+    complete_card(&config->cards[i], i);
+  }
 }
 
 struct config *config(void) {

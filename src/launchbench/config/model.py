@@ -27,6 +27,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT, Kernel, LaunchPath
 
 Cards = Literal["visible", "listed", "none"]
+VirtualResults = Literal["refuse", "allow"]
 Problem = tuple[tuple[Any, ...], str, str]
 """Key path from where it was found, what was got, what was expected."""
 
@@ -253,6 +254,11 @@ class Config(_Strict):
     build_dir: Annotated[str, _FOLDER] = Field(
         "build", description="scratch: binaries, receipts, tables; may be deleted at any time"
     )
+    virtual_results: Annotated[VirtualResults, choice(get_args(VirtualResults))] = Field(
+        "refuse",
+        description="what becomes of a simulated GPU, as the tests have one: refuse = it is not measured; "
+        "allow = it is, into a results_dir apart from the folder results",
+    )
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -268,6 +274,9 @@ class Config(_Strict):
             if real[key].is_relative_to(real[other]) or real[other].is_relative_to(real[key]):
                 expected = f"a folder apart from {other} {shown(folders[other])}, not inside or around it"
                 problems.append(((key,), f"got {shown(folders[key])}", expected))
+        if self.virtual_results == "allow" and real["results_dir"].is_relative_to(os.path.realpath("results")):
+            expected = "refuse, or a results_dir apart from 'results', where only measured results lie"
+            problems.append((("virtual_results",), "got 'allow'", expected))
         types: dict[GpuType, str] = {}
         for label, gpu in self.gpus.items():
             if types.setdefault(gpu, label) != label:

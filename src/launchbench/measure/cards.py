@@ -15,6 +15,9 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure.driver import call
 from launchbench.results.record import card_id
 
+VIRTUAL_NAME = "launchbench virtual"
+"""A GPU of this name is simulated; its numbers are no evidence about any card."""
+
 
 @dataclass(frozen=True)
 class Card:
@@ -36,6 +39,11 @@ class Card:
     def is_mig(self) -> bool:
         """Whether this is a slice of a GPU."""
         return self.uuid.startswith("MIG-")
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether this GPU is simulated."""
+        return self.name.lower().startswith(VIRTUAL_NAME)
 
     def label(self, config: Config) -> str:
         """Label of ``config.gpus`` that identifies this card, else one made from its name.
@@ -110,10 +118,14 @@ def choose(cards: list[Card], config: Config, label: str, card: str | None = Non
         card: short UUID, where one certain card is meant.
 
     Raises:
-        LaunchbenchError: no visible card fits; says what was asked and what was found.
+        LaunchbenchError: no visible card fits; says what was asked and what was found. Or the one that does is
+            simulated, and the configuration does not allow that.
     """
     fitting = [one for one in cards if one.label(config) == label and card in (None, one.id)]
     if fitting:
+        if fitting[0].is_virtual and config.virtual_results != "allow":
+            reason = "a simulated GPU, and virtual_results is 'refuse': nothing was measured"
+            raise LaunchbenchError(escaped(f"{fitting[0].name} (card {fitting[0].id}): {reason}"))
         return fitting[0]
     asked = label if card is None else f"{label} (card {card})"
     found = ", ".join(f"{one.name} = {one.label(config)} (card {one.id})" for one in cards) or "none"

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from cuda.core import Device as CudaDevice
     from cuda.core import Kernel, Stream
 
-VIRTUAL_NAME = "launchbench virtual"
-"""A GPU of this name is simulated; its numbers are no evidence about any card."""
-
 
 @dataclass(frozen=True)
 class Job:
@@ -216,6 +213,6 @@ def _device(card: Card, session: nvml.Nvml) -> Device:
         compute_capability=f"{major}.{minor}",
         multiprocessors=card.multiprocessors,
         cuda_driver_version=driver_version(),
-        virtual=card.name.lower().startswith(VIRTUAL_NAME),
+        virtual=card.is_virtual,
         **session.facts(),
     )
