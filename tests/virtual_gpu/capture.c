@@ -154,9 +154,9 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
     invalidate(capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   }
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != this_thread())
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  if (capture->invalidated) {
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != this_thread()) {
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  } else if (capture->invalidated) {
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   } else if (!all_joined(capture)) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

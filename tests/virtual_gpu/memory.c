@@ -151,7 +151,6 @@ CUresult cuMemFree(CUdeviceptr address) ALIAS(cuMemFree_v2);
 
 static CUresult begin_copy(struct context *context) {
   CUresult result = legacy_stream_call(context);
-  if (!result) result = unsafe_call();
   if (result) return result;
   for (struct stream *stream = context->streams; stream; stream = stream->next)
     if (!stream->non_blocking) wait_until(stream->timeline.busy_until);

@@ -79,10 +79,11 @@ static CUresult load(struct library **loaded, const void *code) {
   struct fatbin header;
   if (!code) return CUDA_ERROR_INVALID_VALUE;
   memcpy(&header, code, sizeof header);
-  if (header.magic != FATBIN_MAGIC) return CUDA_ERROR_INVALID_IMAGE;
+  // The driver reads an image when it needs a kernel of it: one that is none is found out then.
+  bool is_image = header.magic == FATBIN_MAGIC;
   struct library *library = calloc(1, sizeof *library);
   library->kind = LIBRARY;
-  library->size = header.header_size + header.size;
+  library->size = is_image ? header.header_size + header.size : 0;
   library->image = malloc(library->size);
   memcpy(library->image, code, library->size);
   *loaded = library;
@@ -94,7 +95,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, void *ji
   PLAIN_CALL(cuLibraryLoadData);
   (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
   CUresult result = load(library, code);
-  return !result && current() ? find_code(*library, current()->card) : result;
+  return !result && (*library)->size && current() ? find_code(*library, current()->card) : result;
 }
 
 EXPORT CUresult cuLibraryUnload(CUlibrary library) {

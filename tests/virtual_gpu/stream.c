@@ -81,7 +81,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   struct stream *stream;
   CUresult result = find_stream(handle, &stream);
   if (result) return result;
-  if ((result = query_allowed(stream))) return result;
+  if ((result = query_allowed(stream)) || (result = unsafe_call())) return result;
   wait_until(end_of(stream));
   spend_us(stream->context->card->costs.sync_us * burst_factor(stream->context));
   new_burst(stream->context);
