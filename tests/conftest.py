@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.virtual_gpu import CompileError, VirtualGpu, compile_library
 
@@ -35,15 +37,26 @@ def virtual_gpu(virtual_gpu_library: Path) -> VirtualGpu:
 
 
 @pytest.fixture(scope="session")
-def binaries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with what ``launchbench build`` makes, by the nvcc that it finds or fetches."""
-    folder = tmp_path_factory.mktemp("binaries")
+def nvcc_wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the wheels of nvcc are kept if no nvcc is on this machine."""
     cache = getattr(request.config, "cache", None)
-    wheels = Path(cache.mkdir("nvcc")) / "wheels" if cache else folder / "wheels"
+    folder = Path(cache.mkdir("nvcc")) if cache else tmp_path_factory.mktemp("nvcc")
+    return folder / "wheels"
+
+
+@pytest.fixture(scope="session")
+def binaries(nvcc_wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with what ``launchbench build`` makes, by the nvcc that it finds or fetches; made once a session."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "binaries" / "cuda"
     command = [sys.executable, "-m", "launchbench", "build", "--config", "config.yaml"]
-    command += ["--out", str(folder / "cuda"), "--wheels", str(wheels)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    command += ["--out", str(folder), "--wheels", str(nvcc_wheels)]
+    with FileLock(shared / "binaries.lock"):
+        if (folder / "build.json").exists():
+            return folder
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 1 and "nvcc is needed to build" in done.stderr:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr
-    return folder / "cuda"
+    return folder

@@ -96,11 +96,29 @@ class Card:
         pace = self.pace_us + self.kernel_us(kernel, address)
         return max(launch_count * issue + max(self.event_us, pace), issue + launch_count * pace)
 
+    def loop_total_us(
+        self, launch_count: int, kernel: str = "empty", address: int = 0, *, python: bool = False
+    ) -> float:
+        """By the host clock, from before the first launch until the synchronize returned."""
+        return self.loop_us(launch_count, kernel, address, python=python) + self.sync_us
+
     def replay_us(self, launch_count: int, kernel: str = "empty", address: int = 0) -> float:
         """Between two events around one replay of a graph with so many nodes."""
         host = self.graph_launch_us + self.graph_launch_node_us * launch_count
         device = self.graph_fixed_us + launch_count * (self.node_us + self.kernel_us(kernel, address))
         return host + max(self.event_us, device)
+
+    def replay_total_us(self, launch_count: int, kernel: str = "empty", address: int = 0) -> float:
+        """By the host clock, from before the launch of the graph until the synchronize returned."""
+        return self.replay_us(launch_count, kernel, address) + self.sync_us
+
+    def once_us(self, launch_count: int) -> tuple[float, float, float]:
+        """By the host clock: capture, instantiation, upload."""
+        return (
+            self.capture_us * launch_count,
+            self.instantiate_us + self.instantiate_node_us * launch_count,
+            self.upload_us + self.upload_node_us * launch_count + self.sync_us,
+        )
 
 
 T4 = Card()
@@ -296,6 +314,7 @@ class VirtualGpu:
         faults: Sequence[Fault] = (),
         *,
         variables: Mapping[str, str] | None = None,
+        modelled_clock: bool = False,
         **more: object,
     ) -> dict[str, str]:
         """The whole environment of a process on these cards, without ``CUDA_*`` and ``LAUNCHBENCH_*`` of this one.
@@ -304,13 +323,32 @@ class VirtualGpu:
             cards: in CUDA's order.
             faults: what goes wrong.
             variables: set on top, such as ``CUDA_VISIBLE_DEVICES``.
+            modelled_clock: Python's ``perf_counter_ns`` is the modelled host clock, and no call takes real time, so
+                that host times are an exact function of the model too.
             more: other fields of `Machine`.
         """
-        machine = Machine(cards=cards, faults=faults, **more)  # type: ignore[arg-type]
+        if modelled_clock:
+            more["spend"] = False
+        machine = Machine(cards=[_with_uuid(*one) for one in enumerate(cards)], faults=faults, **more)  # type: ignore[arg-type]
         values = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
         before = values.get("LD_LIBRARY_PATH")
         values["LD_LIBRARY_PATH"] = f"{self.folder}:{before}" if before else str(self.folder)
+        if modelled_clock:
+            values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCES / "clock"), values.get("PYTHONPATH")]))
         return {**values, VARIABLE: machine.text(), **(variables or {})}
+
+
+def _with_uuid(index: int, card: Card) -> Card:
+    """The card with a UUID that no other run of the tests on this machine has, which would wait for its lock."""
+    if card.uuid is not None:
+        return card
+    digits = hashlib.sha256(
+        f"{card.name} {index} {card.parent} {os.environ.get('PYTEST_XDIST_TESTRUNUID')}"
+        f" {os.environ.get('PYTEST_XDIST_WORKER')}".encode()
+    ).hexdigest()
+    kind = "MIG" if card.parent else "GPU"
+    uuid = f"{kind}-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
+    return dataclasses.replace(card, uuid=uuid)
 
 
 def read_trace(path: Path) -> dict[str, int]:

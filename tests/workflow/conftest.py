@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 PROJECT = Path(__file__).parents[2]
-PARTS = ("Snakefile", "config.yaml", "requirements-nvcc.lock", "workflow", "profiles", "src/graphs.cu")
+PARTS = (
+    "Snakefile",
+    "config.yaml",
+    "requirements-nvcc.lock",
+    "workflow",
+    "profiles",
+    "src/graphs.cu",
+    "src/launchbench",
+)
+RULES = ("build", "measure", "aggregate", "report")
 
 
 @dataclass(frozen=True)
@@ -24,64 +37,106 @@ class Run:
     status: int
     text: str
 
+    @property
+    def said(self) -> list[str]:
+        """The lines that launchbench itself has written."""
+        return [line for line in self.text.splitlines() if line.startswith("launchbench: ")]
+
+    def started(self, rule: str) -> int:
+        """How many jobs of the rule the run, or the dry run, names in its table."""
+        counts = [line.split() for line in self.text.splitlines() if line.startswith(f"{rule} ")]
+        return next((int(words[1]) for words in counts if len(words) == 2 and words[1].isdigit()), 0)
+
 
 @dataclass(frozen=True)
 class Clone:
-    """A project folder without build, .snakemake or results."""
+    """A project folder without .snakemake; ``environment`` is that of the processes that run in it."""
 
     path: Path
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """The whole environment of a process in the clone, which uses the clone's own package."""
+        values = {**self.environment, **more}
+        values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.path / "src"), values.get("PYTHONPATH")]))
+        return values
 
     def snakemake(self, *arguments: str, cores: int = 1, **environment: str) -> Run:
         """Run `snakemake` in the clone; standard output and error together."""
+        with self.start(*arguments, cores=cores, **environment) as process:
+            text, _ = process.communicate(timeout=300)
+            return Run(process.returncode, text)
+
+    @contextlib.contextmanager
+    def start(self, *arguments: str, cores: int = 1, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """`snakemake` in the clone, in a process group of its own, of which nothing is left afterwards."""
         command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
             cwd=self.path,
-            env={**os.environ, **environment},
+            env=self.variables(**environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            start_new_session=True,
         )
-        return Run(done.returncode, done.stdout)
+        with process:
+            try:
+                yield process
+            finally:
+                kill_group(process)
 
     def planned(self, *arguments: str, **environment: str) -> set[str]:
         """Rules that a dry run would start, without `all`."""
-        run = self.snakemake("-n", "--quiet", "rules", *arguments, **environment)
+        run = self.snakemake("-n", *arguments, **environment)
         assert run.status == 0, run.text
-        shown = self.snakemake("-n", *arguments, **environment).text
-        known = ("build", "measure", "aggregate", "report")
-        return {name for name in known if f"\n{name} " in shown}
+        return {rule for rule in RULES if run.started(rule)}
+
+    def configure(self, **settings: Any) -> None:
+        """Change keys of config.yaml."""
+        path = self.path / "config.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **settings}, sort_keys=False))
 
     @property
     def page(self) -> str:
         """The rendered report."""
         return (self.path / "reports" / "comparison.html").read_text(encoding="utf-8")
 
-    def results(self) -> dict[str, str]:
-        """Relative path -> checksum of every file under results/."""
-        root = self.path / "results"
+    def results(self, folder: str = "results") -> dict[str, str]:
+        """Relative path -> checksum of every file under the results folder."""
+        root = self.path / folder
         return {
             str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in root.rglob("*")
             if path.is_file()
         }
 
+    def copy(self, path: Path) -> Clone:
+        """The same clone with everything that a run has left in it, in another place, file times included."""
+        shutil.copytree(self.path, path, symlinks=True)
+        return Clone(path, self.environment)
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """End a process that was started in a session of its own, and all that it has started, at once."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def clone_into(path: Path, environment: Mapping[str, str] | None = None) -> Clone:
+    """A fresh clone, without results."""
+    for part in PARTS:
+        source, target = PROJECT / part, path / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+    (path / "results").mkdir()
+    return Clone(path, dict(os.environ) if environment is None else environment)
+
 
 @pytest.fixture
 def make_clone(tmp_path: Path) -> Callable[[], Clone]:
     """Makes a clone in a folder of its own; its path has a space in it."""
-
-    def make() -> Clone:
-        clone = tmp_path / "a clone"
-        for part in PARTS:
-            source, target = PROJECT / part, clone / part
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if source.is_dir():
-                shutil.copytree(source, target)
-            else:
-                shutil.copy(source, target)
-        (clone / "results").mkdir()
-        return Clone(clone)
-
-    return make
+    return lambda: clone_into(tmp_path / "a clone")
