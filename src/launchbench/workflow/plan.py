@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ CARDS_VARIABLE = "LAUNCHBENCH_VISIBLE_CARDS"
 """Set by the process that planned, read by the jobs it starts: one probe a run."""
 
 PROBE_TIMEOUT_S = 120
+PROBE_TIMEOUT_VARIABLE = "LAUNCHBENCH_PROBE_TIMEOUT_S"
+"""Environment variable: how many seconds the driver has to answer, where ``PROBE_TIMEOUT_S`` is not right."""
 
 
 @dataclass(frozen=True, order=True)
@@ -66,10 +69,11 @@ def _probe(config: Config) -> list[tuple[str, str]]:
         return []
     command = [sys.executable, "-m", "launchbench", "probe"]
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
+    timeout_s = _probe_timeout_s()
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise LaunchbenchError(f"the NVIDIA driver did not answer within {PROBE_TIMEOUT_S} s") from None
+        raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s") from None
     if done.returncode != 0:
         said = done.stderr.strip()
         if "CUDA_ERROR_NO_DEVICE" in said:
@@ -78,6 +82,15 @@ def _probe(config: Config) -> list[tuple[str, str]]:
         lines = [line.removeprefix("launchbench: ") for line in said.splitlines()]
         raise LaunchbenchError("\n".join(lines) or f"probe ended with status {done.returncode}")
     return [(card["label"], card["card"]) for card in json.loads(done.stdout)]
+
+
+def _probe_timeout_s() -> int:
+    given = os.environ.get(PROBE_TIMEOUT_VARIABLE)
+    if given is None:
+        return PROBE_TIMEOUT_S
+    if not re.fullmatch("[1-9][0-9]{0,5}", given):
+        raise refusal(PROBE_TIMEOUT_VARIABLE, f"got {shown(given)}", "a whole number of seconds")
+    return int(given)
 
 
 class Plan:
