@@ -17,7 +17,7 @@ from launchbench.config.names import host_slug
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.job import write_receipt
 from launchbench.workflow import plan
-from launchbench.workflow.plan import CARDS_VARIABLE, Cell, Plan, probe_cards
+from launchbench.workflow.plan import CARDS_VARIABLE, PROBE_TIMEOUT_VARIABLE, Cell, Plan, probe_cards
 from tests.unit.fabricate import uuid, write_job, write_sweep
 
 CARD = uuid(0)[4:12]
@@ -154,6 +154,26 @@ def test_a_driver_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plan, "PROBE_TIMEOUT_S", 0.2)
     with pytest.raises(LaunchbenchError, match=r"^the NVIDIA driver did not answer within 0\.2 s$"):
         probe_cards(Config())
+
+
+def test_how_long_a_driver_may_take_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(tmp_path, monkeypatch, "[]")
+    monkeypatch.setenv(PROBE_TIMEOUT_VARIABLE, "7")
+    seen: list[object] = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **more: seen.append(more["timeout"]) or run(*a, **more))
+    assert probe_cards(Config()) == []
+    assert seen == [7]
+
+
+@pytest.mark.parametrize("value", ["", "0", "-1", "1.5", "1e3", "x\n", "9" * 40])
+def test_a_time_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    driver(tmp_path, monkeypatch)
+    monkeypatch.setenv(PROBE_TIMEOUT_VARIABLE, value)
+    with pytest.raises(LaunchbenchError) as caught:
+        probe_cards(Config())
+    assert str(caught.value).isprintable()
+    assert str(caught.value).startswith(f"{PROBE_TIMEOUT_VARIABLE}: got ")
 
 
 @pytest.mark.parametrize("value", ["", "x", "5", "[5]", '["abc"]', '[["t4"]]', '{"t4\\n": 1}'])
@@ -379,6 +399,7 @@ CHANGES: dict[str, Any] = {
     "results_dir": "other-results",
     "reports_dir": "other-reports",
     "build_dir": "other-build",
+    "virtual_results": "allow",
 }
 DECIDES_MEASURING = {"launch_paths", "kernels", "repetitions", "warmup_rounds", "warmup_ms"}
 DECIDES_COMPARING = {"launch_counts", "gpus"}
@@ -387,7 +408,8 @@ DECIDES_COMPARING = {"launch_counts", "gpus"}
 @pytest.mark.parametrize("key", list(Config.model_fields))
 def test_a_change_matters_exactly_where_it_decides(key: str) -> None:
     """Every key there is: a new one has to be put into one of the sets, or be in neither on purpose."""
-    changed = a_plan(**{key: CHANGES[key]})
+    together = {"results_dir": "other-results"} if key == "virtual_results" else {}
+    changed = a_plan(**together, **{key: CHANGES[key]})
     assert (changed.protocol() != a_plan().protocol()) == (key in DECIDES_MEASURING)
     assert (changed.compared() != a_plan().compared()) == (key in DECIDES_COMPARING)
 

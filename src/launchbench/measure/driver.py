@@ -14,7 +14,7 @@ from typing import Any
 
 from launchbench.errors import LaunchbenchError
 
-_NEWER_TOOLKIT = {
+MISFIT_CODES = {
     209: "the binary has no code for this card",
     218: "the driver cannot compile the binary's PTX",
     222: "the binary's PTX is newer than the driver",
@@ -30,7 +30,7 @@ class DriverError(LaunchbenchError):
     def __init__(self, call: str, code: int, name: str) -> None:
         self.call = call
         self.code = code
-        hint = f"; {_NEWER_TOOLKIT[code]}" if code in _NEWER_TOOLKIT else ""
+        hint = f"; {MISFIT_CODES[code]}" if code in MISFIT_CODES else ""
         if code == 100:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES")
             hint = f"; no visible GPU (CUDA_VISIBLE_DEVICES={'not set' if visible is None else repr(visible)})"

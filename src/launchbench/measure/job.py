@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
 from launchbench.measure.cards import Card, choose, visible_cards
-from launchbench.measure.driver import DeviceMemory, DriverError, call, driver_version, naming
+from launchbench.measure.driver import MISFIT_CODES, DeviceMemory, DriverError, call, driver_version, naming
 from launchbench.measure.host import host_facts, slurm_facts
 from launchbench.measure.lock import card_lock
 from launchbench.measure.native import NativeLoops
@@ -91,9 +92,12 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
 
     started = datetime.now(UTC)
     strangers = session.pids()
-    with naming("cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
-        device = CudaDevice(card.index)
-        device.set_current()
+    with warnings.catch_warnings():
+        # Of a driver that is too old; the error of loading the kernels says more.
+        warnings.filterwarnings("ignore", "cuda-bindings was built for")
+        with naming("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
+            device = CudaDevice(card.index)
+            device.set_current()
     with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()
     session.learn_own_pid(strangers)
@@ -141,16 +145,28 @@ def _load_kernels(binaries: Path, card: Card, config: Config) -> dict[KernelName
             call("cuKernelGetFunction", kernel.handle)
     except OSError as error:
         raise LaunchbenchError(f"{error.filename}: {error.strerror}; `launchbench build` makes it") from error
-    except (DriverError, LaunchbenchError) as error:
-        manifest = provenance.read_manifest(binaries)
-        built_for = ", ".join(manifest.architectures)
-        major, minor = card.compute_capability
-        raise LaunchbenchError(
-            f"{error}; the binary was built by nvcc {manifest.nvcc.version} for {built_for} "
-            f"and PTX of the newest, the driver runs CUDA up to {driver_version()}, {card.name} is "
-            f"sm_{major}{minor}: add sm_{major}{minor} to architectures, or use an nvcc not newer than the driver"
-        ) from error
+    except DriverError as error:
+        if error.code not in MISFIT_CODES:
+            raise
+        raise LaunchbenchError(f"{error}; {_misfit(error.code, binaries, card)}") from error
     return kernels
+
+
+def _misfit(code: int, binaries: Path, card: Card) -> str:
+    """Toolkit, driver and card where they do not fit, and what helps."""
+    manifest = provenance.read_manifest(binaries)
+    target = "sm_{}{}".format(*card.compute_capability)
+    newest = driver_version()
+    cures = {
+        209: f"add {target} to architectures",
+        803: "restart the machine, as after an update of its driver",
+        804: "take the forward-compatibility libcuda out of the library path",
+    }
+    return (
+        f"the binary was built by nvcc {manifest.nvcc.version} for {', '.join(manifest.architectures)} "
+        f"and PTX of the newest, the driver runs CUDA up to {newest}, {card.name} is {target}: "
+        + cures.get(code, f"install a newer driver, or build with an nvcc not newer than {newest}")
+    )
 
 
 def _measure_block(

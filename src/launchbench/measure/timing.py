@@ -9,10 +9,10 @@ Knows the device and the clock, but no file, no NVML and no Snakemake. The inter
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import core_error, naming, read_float, zero_float
+from launchbench.measure.driver import DriverError, call, core_error, naming, read_float, zero_float
 from launchbench.measure.native import NativeLoops, check_driver, check_runtime
 from launchbench.results.protocol import FLOAT32_EXACT_COUNT, Protocol
 
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from cuda.core import Kernel as DeviceKernel
 
 FLOAT_BYTES = 4
+_INSTANTIATION = (
+    "cuGraphInstantiateWithParams",
+    "cuUserObjectCreate",
+    "cuGraphRetainUserObject",
+    "cuGraphReleaseUserObject",
+)
+"""What ``cuda.core`` calls to make an executable graph, which owns what the captured launches refer to."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +157,6 @@ def make_loop(
 def _function_handle(kernel: DeviceKernel) -> int:
     # cuda.core loads libraries (CUkernel); cuLaunchKernel takes one cast to CUfunction, but the function of
     # the current context spares every launch the look-up.
-    from launchbench.measure.driver import call
-
     return int(call("cuKernelGetFunction", kernel.handle))
 
 
@@ -168,7 +173,7 @@ def _cuda_python_loop(kernel: DeviceKernel, stream: Stream, address: int, launch
     return Loop("cuLaunchKernelEx", issue, lambda _: None)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     # A collection inside a timed interval would be Python's time, not the launch's.
     enabled = gc.isenabled()
@@ -211,9 +216,16 @@ def time_block(
     from cuda.core import EventOptions
 
     handle = int(stream.handle)
-    with naming("cuEventCreate"):
-        options = EventOptions(timing_enabled=True)
-        first, second = device.create_event(options), device.create_event(options)
+    options = EventOptions(timing_enabled=True)
+    try:
+        with naming("cuEventCreate"):
+            first, second = device.create_event(options), device.create_event(options)
+    except DriverError:
+        raise
+    except LaunchbenchError:
+        # cuda.core does not hand the code on: the driver is asked for an event once more, to hear it.
+        call("cuEventDestroy", call("cuEventCreate", 0))
+        raise
     counter = Counter(address, handle, counts)
 
     # One loop outside the capture: kernels are loaded lazily, at their first launch.
@@ -262,12 +274,16 @@ def _capture(stream: Stream, loop: Loop) -> tuple[Any, float, float]:
         builder.begin_building(mode="global")
     try:
         loop.run()
-    finally:
-        with naming("cuStreamEndCapture"):
+    except LaunchbenchError:
+        # The error of the launch says more than that of the end of a capture which it has invalidated.
+        with contextlib.suppress(LaunchbenchError), naming("cuStreamEndCapture"):
             builder.end_building()
+        raise
+    with naming("cuStreamGetCaptureInfo", "cuStreamEndCapture"):
+        builder.end_building()
     capture_us = _since_us(start)
     start = time.perf_counter_ns()
-    with naming("cuGraphInstantiate", "cuUserObjectCreate", "cuGraphRetainUserObject"):
+    with naming(*_INSTANTIATION):
         graph = builder.complete()
     instantiate_us = _since_us(start)
     builder.close()

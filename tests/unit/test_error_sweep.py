@@ -1,0 +1,452 @@
+"""Everything that can fail under a measurement, one by one: the job fails with one line, or its record says so.
+
+Which functions there are is taken from a trace of a job, so that a new one is covered as soon as it is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from launchbench.results.files import Result, read_results
+from tests.virtual_gpu import A100, H100, T4, Card, Fault, Process, Throttle, VirtualGpu, read_trace
+from tests.virtual_gpu.jobs import Done, Jobs
+
+N = 3
+REPETITIONS = 3
+BLOCKS = 4
+UNKNOWN = 999
+
+SWALLOWED = {
+    "cuDevicePrimaryCtxRelease": "at the end of the process; the result is filed by then",
+    "cuEventDestroy": "a destructor of cuda.core, which cannot raise; the event has been read",
+    "cuGraphDestroy": "a destructor of cuda.core; the executable graph is a copy of it",
+    "cuGraphExecDestroy": "a destructor of cuda.core; all replays have been timed",
+    "cuStreamDestroy": "a destructor of cuda.core, after the last synchronize",
+}
+"""Functions whose failure cuda.core keeps to itself: the measurement is complete without them."""
+
+UNSEEN = {"cuGetProcAddress": "cuda.bindings tells only that a function is not found, and names that function"}
+"""Functions that fail under the name of another one, without a code."""
+
+PARENT = dataclasses.replace(A100, uuid="GPU-aaaaaaaa-0000-1111-2222-444444444444")
+SLICE = Card(
+    name="launchbench virtual A100 MIG 1g.5gb",
+    uuid="MIG-bbbbbbbb-0000-1111-2222-444444444444",
+    parent=PARENT.uuid,
+    compute_capability="8.0",
+    processors=14,
+    memory_mb=4864,
+)
+SLICE_LABEL = "launchbench-virtual-a100-mig-1g.5gb"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder in which a job runs, and what it leaves there."""
+
+    folder: Path
+    gpu: VirtualGpu
+    jobs: Jobs
+    binaries: Path
+
+    def measure(
+        self,
+        faults: list[Fault] | None = None,
+        cards: list[Card] | None = None,
+        label: str = "t4",
+        card: str = "any",
+        timeout_s: float = 60,
+        **more: Any,
+    ) -> Done:
+        environment = self.gpu.environment(
+            cards or [T4], faults or [], modelled_clock=True, trace=self.folder / "calls", **more
+        )
+        self.clear()
+        arguments = ["--label", label, "--card", card, "--launch-count", str(N), "--binaries", str(self.binaries)]
+        arguments += ["--receipt", "receipt.json"]
+        return self.jobs.run(environment, self.folder, "measure", *arguments, timeout_s=timeout_s)
+
+    def configure(self, **settings: Any) -> None:
+        fixed = {"site": "lab", "virtual_results": "allow", "results_dir": "simulated", "launch_counts": [N]}
+        fixed |= {"repetitions": REPETITIONS, "warmup_rounds": 1, "warmup_ms": 0}
+        (self.folder / "config.yaml").write_text(json.dumps(fixed | settings))
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder / "simulated", ignore_errors=True)
+        for name in ("receipt.json", "calls", "stdout", "stderr"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    @property
+    def left(self) -> list[str]:
+        """Files that the job has written for others to read, temporary ones included."""
+        own = {"config.yaml", "stdout", "stderr", "calls"}
+        files = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
+        return sorted(str(path) for path in files if str(path) not in own)
+
+    @property
+    def calls(self) -> dict[str, int]:
+        return read_trace(self.folder / "calls")
+
+    def result(self) -> Result:
+        """The one complete result."""
+        results, problems = read_results(self.folder / "simulated")
+        assert (len(results), problems) == (1, [])
+        assert sorted(json.loads((self.folder / "receipt.json").read_text())) == ["size_bytes"]
+        assert len(self.left) == 3
+        return results[0]
+
+    def tables(self, *more: str) -> dict[str, pd.DataFrame]:
+        """The tables, after ``aggregate`` and more commands."""
+        environment = self.gpu.environment()
+        for command in ("aggregate", *more):
+            done = self.jobs.run(environment, self.folder, command)
+            assert done.status == 0, done.err
+        return {path.stem: pd.read_csv(path) for path in (self.folder / "build" / "tables").glob("*.csv")}
+
+
+@pytest.fixture(scope="module")
+def jobs(virtual_gpu: VirtualGpu) -> Iterator[Jobs]:
+    with Jobs(virtual_gpu.environment()) as started:
+        yield started
+
+
+@pytest.fixture
+def bench(virtual_gpu: VirtualGpu, jobs: Jobs, binaries: Path, tmp_path: Path) -> Bench:
+    made = Bench(tmp_path, virtual_gpu, jobs, binaries)
+    made.configure()
+    return made
+
+
+def refusal(bench: Bench, done: Done) -> str:
+    """The one line of a job that failed and left nothing."""
+    assert done.status == 1, done
+    assert len(done.said) == 1, done
+    assert done.said[0].isprintable()
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert bench.left == []
+    return done.said[0].removeprefix("launchbench: ")
+
+
+# ---------------------------------------------------------------- the driver
+
+
+def complaint(bench: Bench, done: Done, call: str) -> str:
+    """What is wrong with how the failure of a call was told; empty when nothing is."""
+    if call in SWALLOWED:
+        return "" if done.status == 0 and bench.result() else f"status {done.status}, left {bench.left}: {done.err}"
+    told = [line for line in done.said if re.search(rf"\b{call}\b", line) and f"({UNKNOWN})" in line]
+    right = done.status == 1 and len(done.said) == len(told) == 1 and "Traceback" not in done.err
+    return "" if right and bench.left == [] else f"status {done.status}, left {bench.left}: {done.err}"
+
+
+def driver_calls(bench: Bench) -> dict[str, int]:
+    assert bench.measure().status == 0
+    calls = {name: count for name, count in bench.calls.items() if name.startswith("cu")}
+    assert len(calls) > 35
+    assert set(SWALLOWED) | set(UNSEEN) <= set(calls), "an entry that no call needs any more"
+    return calls
+
+
+def test_every_driver_function_that_fails_is_named_with_its_code(bench: Bench) -> None:
+    wrong = {}
+    for call in sorted(set(driver_calls(bench)) - set(UNSEEN)):
+        wrong[call] = complaint(bench, bench.measure([Fault(call, UNKNOWN)]), call)
+    assert {call: what for call, what in wrong.items() if what} == {}
+
+
+def test_every_driver_function_that_fails_at_its_last_call_is_named_with_its_code(bench: Bench) -> None:
+    # cuda.core tells no code of this one, and asked again, as the job does, it works.
+    once_only = {"cuEventCreate"}
+    calls = driver_calls(bench)
+    wrong = {}
+    for call in sorted(name for name, count in calls.items() if count > 1 and name not in UNSEEN.keys() | once_only):
+        done = bench.measure([Fault(call, UNKNOWN, start=calls[call], count=1)])
+        wrong[call] = complaint(bench, done, call)
+    assert len(wrong) > 20
+    assert {call: what for call, what in wrong.items() if what} == {}
+    done = bench.measure([Fault("cuEventCreate", UNKNOWN, start=2, count=1)])
+    assert refusal(bench, done) == "cuEventCreate failed: Failed to create CUDA event"
+
+
+def test_the_first_error_inside_a_capture_is_the_one_that_is_told(bench: Bench) -> None:
+    # The loop of the capture is the second one; a launch that fails there invalidates the capture.
+    faults = [Fault("cuLaunchKernel", 719, start=N + 1, count=1), Fault("cuStreamEndCapture", 901)]
+    assert refusal(bench, bench.measure(faults)) == "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_FAILED (719)"
+
+
+def test_a_function_that_the_driver_lacks_is_named(bench: Bench) -> None:
+    assert refusal(bench, bench.measure([Fault("cuGetProcAddress", UNKNOWN)])).startswith("cuInit failed: ")
+    done = bench.measure([Fault("cuMemAlloc", missing=True)])
+    assert refusal(bench, done).startswith("cuMemAlloc failed: ")
+
+
+# ---------------------------------------------------------------- NVML
+
+NVML_CODES = {3: "Not Supported", 4: "Insufficient Permissions", 15: "GPU is lost"}
+WITHOUT_ANSWER = {"nvmlShutdown", "nvmlInitWithFlags", "nvmlDeviceGetHandleByUUID"} | {
+    "nvmlDeviceGetDeviceHandleFromMigDeviceHandle"
+}
+
+
+def parts(result: Result) -> dict[str, dict[str, Any]]:
+    """The parts of a record that NVML fills, by name."""
+    record = result.record
+    states = {
+        f"{when} {i}": getattr(block, when) for i, block in enumerate(record.blocks) for when in ("before", "after")
+    }
+    return {name: part.model_dump() for name, part in {"device": record.device, **states}.items()}
+
+
+def newly_unknown(bench: Bench, usual: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Part -> fields that are unknown now -> reason; checks that exactly these have lost their value."""
+    found: dict[str, dict[str, str]] = {}
+    for name, part in parts(bench.result()).items():
+        known_before = {key for key, value in usual[name].items() if value is not None}
+        lost = {key for key in known_before if part[key] is None}
+        new = {key: why for key, why in part["unavailable"].items() if key not in usual[name]["unavailable"]}
+        assert lost == set(new), (name, part)
+        if new:
+            found[name] = new
+    return found
+
+
+@pytest.mark.parametrize("label", ["a100", SLICE_LABEL])
+def test_every_nvml_query_that_fails_leaves_a_field_empty_with_its_reason(bench: Bench, label: str) -> None:
+    cards = [A100] if label == "a100" else [PARENT, SLICE]
+    bench.configure(launch_paths=["native-driver"], kernels=["tiny"])
+    assert bench.measure(cards=cards, label=label).status == 0
+    usual, queries = parts(bench.result()), sorted(name for name in bench.calls if name.startswith("nvml"))
+    assert len(queries) >= 20
+    # Of a slice only what is asked of no whole GPU: the rest is the same code.
+    for query in queries if label == "a100" else ["nvmlDeviceGetName", "nvmlDeviceGetUUID"]:
+        for code, reason in NVML_CODES.items():
+            done = bench.measure([Fault(query, code)], cards, label)
+            assert done.status == 0, (query, done)
+            unknown = newly_unknown(bench, usual)
+            if query == "nvmlShutdown":
+                assert unknown == {}
+                continue
+            assert unknown, query
+            if query in WITHOUT_ANSWER:
+                assert len(unknown) == 3 and len(unknown["before 0"]) >= 10, query
+                assert len(unknown["device"]) >= 10
+            reasons = {why for fields in unknown.values() for why in fields.values()}
+            assert all(reason in why for why in reasons), (query, reasons)
+
+
+def test_nvml_that_fails_in_mid_run_leaves_what_it_has_said(bench: Bench) -> None:
+    bench.configure(launch_paths=["native-driver"], kernels=["tiny"])
+    assert bench.measure().status == 0
+    usual = parts(bench.result())
+    assert bench.measure([Fault("nvmlDeviceGetTemperature", 15, start=2)]).status == 0
+    assert newly_unknown(bench, usual) == {"after 0": {"temperature_c": "GPU is lost"}}
+
+
+def test_what_nvml_says_may_be_undecodable(bench: Bench) -> None:
+    card = dataclasses.replace(T4, name="launchbench virtual \\xffT4 \\xc3(", vbios="\\xfe\\xff")
+    done = bench.measure(cards=[card], label="launchbench-virtual-t4", nvml_driver_version="58\\xff")
+    assert done.status == 1  # the letter before T4 makes it no word of its own
+    (found,) = re.findall(r"= (\S+) \(card", refusal(bench, done))
+    assert bench.measure(cards=[card], label=found, nvml_driver_version="58\\xff").status == 0
+    device = bench.result().record.device
+    assert device.name == "launchbench virtual \N{REPLACEMENT CHARACTER}T4 \N{REPLACEMENT CHARACTER}("
+    assert device.virtual
+    assert (device.driver_version, device.vbios_version) == (None, None)
+    assert {device.unavailable[field] for field in ("driver_version", "vbios_version")} == {"answer is not UTF-8"}
+    assert "b'" not in done.out
+    assert len(bench.tables("report")["summary"]) == BLOCKS
+    assert "b'" not in (bench.folder / "reports" / "comparison.html").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- the card goes, or never was there
+
+
+def test_the_card_is_lost_in_mid_run(bench: Bench) -> None:
+    line = refusal(bench, bench.measure([Fault("cuLaunchKernel", 719, start=20, sticky=True)]))
+    assert line == "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_FAILED (719)"
+
+
+def test_no_memory_is_left(bench: Bench) -> None:
+    tiny = dataclasses.replace(T4, memory_mb=0)
+    assert refusal(bench, bench.measure(cards=[tiny])) == "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"
+
+
+def test_no_device(bench: Bench) -> None:
+    line = refusal(bench, bench.measure([Fault("cuInit", 100)]))
+    assert line.startswith("cuInit failed: CUDA_ERROR_NO_DEVICE (100); no visible GPU (CUDA_VISIBLE_DEVICES=not set)")
+    line = refusal(bench, bench.measure(variables={"CUDA_VISIBLE_DEVICES": ""}))
+    assert "no visible GPU (CUDA_VISIBLE_DEVICES='')" in line
+
+
+def test_a_busy_device(bench: Bench) -> None:
+    line = refusal(bench, bench.measure([Fault("cuDevicePrimaryCtxRetain", 46)]))
+    assert "cuDevicePrimaryCtxRetain" in line and "CUDA_ERROR_DEVICE_UNAVAILABLE (46)" in line
+
+
+def test_a_call_that_hangs_files_nothing_and_frees_the_card_when_killed(bench: Bench) -> None:
+    done = bench.measure([Fault("cuStreamSynchronize", hang=True, start=9)], timeout_s=3)
+    assert done.status == -9
+    assert bench.left == []
+    assert bench.measure(timeout_s=20).status == 0
+
+
+def test_the_wrong_card_for_the_label(bench: Bench) -> None:
+    line = refusal(bench, bench.measure(cards=[T4], label="a100"))
+    assert line.startswith("asked to measure a100; found launchbench virtual T4 = t4 (card ")
+    assert line.endswith("): nothing was measured")
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"),
+    [
+        (209, "add sm_75 to architectures"),
+        (218, "install a newer driver, or build with an nvcc not newer than 12.4"),
+        (222, "install a newer driver, or build with an nvcc not newer than 12.4"),
+        (803, "restart the machine, as after an update of its driver"),
+        (804, "take the forward-compatibility libcuda out of the library path"),
+    ],
+)
+def test_a_driver_older_than_the_toolkit(bench: Bench, code: int, cure: str) -> None:
+    # 222 is what a driver of 12.4 says by itself.
+    faults = [] if code == 222 else [Fault("cuLibraryLoadData", code)]
+    done = bench.measure(faults, driver_version="12.4")
+    line = refusal(bench, done)
+    assert f"({code}); " in line
+    toolkit = json.loads((bench.binaries / "build.json").read_text())["nvcc"]["version"]
+    for part in (f"built by nvcc {toolkit} for sm_75", "the driver runs CUDA up to 12.4", "virtual T4 is sm_75", cure):
+        assert part in line
+    assert done.err.count("\n") == 1, "something was timed before"
+    assert not {"cuLaunchKernel", "cuMemAlloc", "cuStreamBeginCapture"} & set(bench.calls)
+
+
+def test_a_kernel_that_cannot_be_loaded_for_another_reason_gets_no_wrong_advice(bench: Bench) -> None:
+    line = refusal(bench, bench.measure([Fault("cuLibraryLoadData", 2)]))
+    assert line.endswith("CUDA_ERROR_OUT_OF_MEMORY (2)")
+
+
+# ---------------------------------------------------------------- which card
+
+
+def test_a_slice_is_recorded_as_one_of_its_parent(bench: Bench) -> None:
+    cards = [PARENT, SLICE]
+    assert "asked to measure a100; found" in refusal(bench, bench.measure(cards=cards, label="a100"))
+    assert bench.measure(cards=cards, label=SLICE_LABEL).status == 0
+    device = bench.result().record.device
+    assert (device.kind, device.uuid, device.name) == ("mig", SLICE.uuid, SLICE.name)
+    assert (device.parent_uuid, device.parent_name) == (PARENT.uuid, PARENT.name)
+    assert device.memory_total_bytes == int(SLICE.memory_mb) << 20
+    assert device.mig_enabled is True
+    assert bench.result().path.parent.name == "mig-bbbbbbbb"
+    summary = bench.tables()["summary"]
+    assert set(summary["label"]) == {SLICE_LABEL}
+
+
+def test_nvml_is_asked_about_the_card_that_cuda_measures(bench: Bench) -> None:
+    one = dataclasses.replace(
+        H100, pci="00000000:81:00.0", uuid="GPU-11111111-aaaa-bbbb-cccc-000000000001", power_w=111
+    )
+    two = dataclasses.replace(
+        H100, pci="00000000:04:00.0", uuid="GPU-22222222-aaaa-bbbb-cccc-000000000002", power_w=222
+    )
+    processes = [Process(77, card=1)]
+    for card, watts in ((one, 111), (two, 222)):
+        assert card.uuid
+        done = bench.measure(cards=[one, two], label="h100", card=card.uuid[4:12], processes=processes)
+        assert done.status == 0
+        record = bench.result().record
+        assert record.device.uuid == card.uuid
+        assert {block.before.power_w for block in record.blocks} == {watts}
+        strangers = {len(block.after.other_processes or []) for block in record.blocks}
+        assert strangers == {0 if card is one else 1}
+
+
+def test_the_driver_decides_what_is_visible(bench: Bench) -> None:
+    cards = [dataclasses.replace(T4, uuid=f"GPU-{i}{i}{i}{i}aaaa-0000-0000-0000-000000000000") for i in range(3)]
+    for visible, chosen in (
+        ("2,0", "2222aaaa"),
+        ("GPU-1111aaaa-0000-0000-0000-000000000000", "1111aaaa"),
+        ("GPU-1", "1111aaaa"),
+        ("1,-1,2", "1111aaaa"),
+    ):
+        assert bench.measure(cards=cards, variables={"CUDA_VISIBLE_DEVICES": visible}).status == 0
+        assert bench.result().path.parent.name == chosen
+
+
+# ---------------------------------------------------------------- flagged, not used
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (0.0, "GPU time not positive"),
+        (-1.5, "GPU time not positive"),
+        (math.nan, "no GPU time"),
+        (math.inf, "GPU time not positive"),
+        (1e9, "GPU time longer than the host saw"),
+    ],
+)
+def test_an_event_that_lies_is_flagged_and_not_used(bench: Bench, value: float, reason: str) -> None:
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"])
+    # The first two are of the warm-up, the third is the loop of the first repetition.
+    assert bench.measure([Fault("cuEventElapsedTime", value=value, start=3, count=1)]).status == 0
+    bench.result()
+    tables = bench.tables()
+    (row,) = tables["summary"].to_dict("records")
+    assert (row["repetitions_used"], row["repetitions_flagged"]) == (REPETITIONS - 1, 1)
+    assert row["flags"] == f"loop: {reason} (1 repetition)"
+    assert row["loop_us"] == pytest.approx(T4.loop_us(N), rel=1e-4)
+    assert row["replay_us"] == pytest.approx(T4.replay_us(N), rel=1e-4)
+    assert len(tables["tidy"]) == 2 * REPETITIONS
+    assert tables["tidy"]["flag"].notna().sum() == 2
+
+
+def test_events_that_always_lie_leave_a_gap_and_no_number(bench: Bench) -> None:
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"])
+    assert bench.measure([Fault("cuEventElapsedTime", value=math.nan)]).status == 0
+    tables = bench.tables("report")
+    (row,) = tables["summary"].to_dict("records")
+    assert row["repetitions_used"] == 0
+    assert all(math.isnan(row[name]) for name in ("loop_us", "replay_us", "speedup", "break_even_replays"))
+    reasons = tables["gaps"].set_index("file")["reason"].dropna().to_dict()
+    assert any(
+        str(why).startswith("no valid samples (native-driver, empty): loop: no GPU time") for why in reasons.values()
+    )
+
+
+def test_throttling_from_mid_run_is_flagged(bench: Bench) -> None:
+    # One query before and one after each block: the third block ends in it.
+    assert bench.measure(throttle=Throttle(after=5, mask=0x40, slowdown=1.5)).status == 0
+    blocks = bench.result().record.blocks
+    assert [block.before.throttle_reasons == block.after.throttle_reasons == [] for block in blocks[:2]] == [True] * 2
+    summary = bench.tables()["summary"]
+    flagged = summary[summary["repetitions_used"] == 0]
+    assert len(flagged) == 2
+    assert flagged["flags"].str.contains("clock throttled: hw_thermal_slowdown").all()
+    assert (summary["repetitions_flagged"] == 0).sum() == 2
+
+
+def test_another_process_on_the_card_is_flagged(bench: Bench) -> None:
+    assert bench.measure(processes=[Process(99, memory_mb=None)]).status == 0
+    others = [block.after.other_processes for block in bench.result().record.blocks]
+    assert [[(one.pid, one.used_memory_bytes) for one in some or []] for some in others] == [[(99, None)]] * BLOCKS
+    summary = bench.tables()["summary"]
+    assert (summary["repetitions_used"] == 0).all()
+    assert summary["flags"].str.contains("other process on the card").all()
+
+
+def test_this_process_is_no_stranger_in_another_pid_namespace(bench: Bench) -> None:
+    assert bench.measure(own_pid=4711).status == 0
+    assert {len(block.after.other_processes or []) for block in bench.result().record.blocks} == {0}
+    assert (bench.tables()["summary"]["repetitions_used"] == REPETITIONS).all()
