@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -256,19 +257,19 @@ def test_the_modules_are_files_of_the_package(modules: tuple[str, ...]) -> None:
     assert len(set(modules)) == len(modules)
 
 
-def test_paths_are_relative_where_they_lie_in_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the same checkout at another place would measure again."""
-    root = sources.PACKAGE.parents[1]
-    monkeypatch.chdir(root)
-    assert sources.sources("measure/job.py", "wording.py") == [
-        "src/launchbench/measure/job.py",
-        "src/launchbench/wording.py",
-    ]
-    (tmp_path / "link").symlink_to(root)
-    monkeypatch.chdir(tmp_path / "link")
-    assert sources.sources("wording.py") == ["src/launchbench/wording.py"]
-    monkeypatch.chdir(tmp_path)
-    [path] = sources.sources("wording.py")
-    assert Path(path).is_absolute() and Path(path).is_file()
+def test_the_digest_is_of_contents_and_not_of_times(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PACKAGE", package)
+    module = package / "wording.py"
+    before = sources.digest("wording.py", "errors.py")
+    os.utime(module, (2_000_000_000, 2_000_000_000))
+    assert sources.digest("wording.py", "errors.py") == before
+    assert sources.digest("errors.py", "wording.py") != before
+    module.write_bytes(module.read_bytes() + b"# changed")
+    assert sources.digest("wording.py", "errors.py") != before
+
+
+def test_the_digest_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.cu"
+    assert sources.file_digest(str(path)) == "missing"
+    path.write_bytes(b"abc")
+    assert sources.file_digest(str(path)) == "ba7816bf8f01cfea"

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -274,10 +275,17 @@ def touch_all(clone: Clone) -> None:
             os.utime(path)
 
 
+def date_in_the_future(clone: Clone) -> None:
+    for path in (clone.path / "src").rglob("*"):
+        if path.is_file():
+            os.utime(path, (time.time() + 90_000, time.time() + 90_000))
+
+
 @pytest.mark.parametrize(
     ("change", "planned"),
     [
         (touch_all, set()),
+        (date_in_the_future, set()),
         (lambda clone: append(clone, "src/launchbench/config/names.py", "# nothing\n"), set()),
         (lambda clone: append(clone, "src/launchbench/measure/host.py", "# nothing\n"), set()),
         (lambda clone: append(clone, "config.yaml", "# nothing\n"), set()),
@@ -292,11 +300,13 @@ def touch_all(clone: Clone) -> None:
         (lambda clone: clone.configure(repetitions=13), MEASURING),
         (lambda clone: clone.configure(kernels=["tiny"]), MEASURING),
         (lambda clone: append(clone, "src/graphs.cu", "// changed\n"), EVERYTHING),
-        (lambda clone: append(clone, "requirements-nvcc.lock", "# changed\n"), EVERYTHING),
+        (lambda clone: append(clone, "requirements-nvcc.lock", "# changed\n"), set()),
+        (lambda clone: append(clone, "src/launchbench/build/compile.py", '\nCOMMON_FLAGS = ("-O3",)\n'), EVERYTHING),
         (lambda clone: clone.configure(architectures=["sm_75", "sm_90"]), EVERYTHING),
     ],
     ids=[
         "all files touched",
+        "sources from the future",
         "comment in an unrelated module",
         "comment in a module that only describes",
         "comment in the configuration",
@@ -308,7 +318,8 @@ def touch_all(clone: Clone) -> None:
         "protocol",
         "kernels",
         "source",
-        "pin of nvcc",
+        "comment in the pins of an nvcc that is not used",
+        "flags of the compiler",
         "flags",
     ],
 )
@@ -435,6 +446,8 @@ def test_one_card_that_fails_does_not_keep_the_other_from_being_measured(built: 
     assert "Traceback" not in run.text
     assert {name.split("/")[1] for name in clone.results(RESULTS)} == {"t4"}
     assert len(clone.results(RESULTS)) == 2
+    # The other one has its report nevertheless.
+    assert "t4: at N = 8" in clone.page or "t4 (simulated): at N = 8" in clone.page
     # The failed one is shown as a gap by the documented way to render without measuring.
     assert clone.snakemake("--config", "cards=none").status == 0
     gaps = pd.read_csv(clone.path / "build" / "tables" / "gaps.csv")

@@ -4,7 +4,6 @@
 rule aggregate:
     input:
         receipts=lambda wildcards: PLAN.all_receipts(),
-        code=sources(*AGGREGATING_MODULES),
     output:
         tidy=report(
             f"{BUILD}/tables/tidy.csv",
@@ -35,6 +34,7 @@ rule aggregate:
     conda:
         "../envs/launchbench.yaml"
     params:
+        code=digest(*AGGREGATING_MODULES),
         compared=PLAN.compared(),
         cached=lambda wildcards: PLAN.cached(),
         out=subpath(output.tidy, parent=True),

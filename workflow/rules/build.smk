@@ -2,9 +2,6 @@
 
 
 rule build:
-    input:
-        source="src/graphs.cu",
-        nvcc_lock="requirements-nvcc.lock",
     output:
         program=f"{BUILD}/cuda/graphs",
         fatbin=f"{BUILD}/cuda/graphs.fatbin",
@@ -17,10 +14,14 @@ rule build:
     params:
         architectures=list(CONFIG.architectures),
         nvcc=lambda wildcards: PLAN.nvcc_identity(),
+        flags=lambda wildcards: build_flags(),
+        source="src/graphs.cu",
+        source_digest=lambda wildcards: file_digest("src/graphs.cu"),
+        nvcc_lock="requirements-nvcc.lock",
         out=subpath(output.manifest, parent=True),
         wheels=f"{BUILD}/nvcc",
     message:
         "compile graphs.cu for {params.architectures} with {params.nvcc}"
     shell:
-        "python -m launchbench build --source {input.source:q} --out {params.out:q}"
-        " --wheels {params.wheels:q} --nvcc-lock {input.nvcc_lock:q} 2>&1 | tee {log:q}"
+        "python -m launchbench build --source {params.source:q} --out {params.out:q}"
+        " --wheels {params.wheels:q} --nvcc-lock {params.nvcc_lock:q} 2>&1 | tee {log:q}"

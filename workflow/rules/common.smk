@@ -1,7 +1,8 @@
 """Validated configuration and the plan of this run; no rule."""
 
 from launchbench.workflow.plan import Plan
-from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES, sources
+from launchbench.build.compile import build_flags
+from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES, digest, file_digest
 from launchbench.workflow.snakefile import hand_to_commands, settings
 
 CONFIG = or_exit(settings, config, workflow.configfiles)

@@ -6,7 +6,6 @@ rule measure:
         fatbin=f"{BUILD}/cuda/graphs.fatbin",
         library=f"{BUILD}/cuda/liblaunchloops.so",
         manifest=f"{BUILD}/cuda/build.json",
-        code=sources(*MEASURING_MODULES),
     output:
         receipt=f"{BUILD}/cells/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.json",
     log:
@@ -18,6 +17,7 @@ rule measure:
         gpu=1,
     params:
         protocol=PLAN.protocol(),
+        code=digest(*MEASURING_MODULES),
         binaries=subpath(input.fatbin, parent=True),
     message:
         "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}"

@@ -13,7 +13,6 @@ rule report:
         summary=rules.aggregate.output.summary,
         fits=rules.aggregate.output.fits,
         gaps=rules.aggregate.output.gaps,
-        code=sources(*REPORTING_MODULES),
     output:
         page=report(
             f"{REPORTS}/comparison.html",
@@ -36,6 +35,7 @@ rule report:
     conda:
         "../envs/launchbench.yaml"
     params:
+        code=digest(*REPORTING_MODULES),
         compared=PLAN.compared(),
         tables=subpath(input.summary, parent=True),
     message:

@@ -173,6 +173,6 @@ def _verdict(line: stats.Line, n: list[int], mode: str) -> str:
     if past and len(past) < len(n) and mode == "loop":
         verdict += (
             f"; N = {', '.join(map(str, past))} lies past the queue's depth of about {QUEUE_DEPTH} launches, "
-            "where issuing can have to wait for the device: another regime"
+            "where issuing can have to wait for the device"
         )
     return verdict

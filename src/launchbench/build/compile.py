@@ -70,6 +70,12 @@ def build(source: Path, out_dir: Path, architectures: Sequence[str], toolkit: To
         raise LaunchbenchError(f"{out_dir}: the build cannot be written ({error.strerror})") from error
 
 
+def build_flags() -> str:
+    """Everything but source, architectures and compiler that decides the products, as text."""
+    environment = {name: os.environ[name] for name in _NVCC_VARIABLES if os.environ.get(name)}
+    return json.dumps({"common": COMMON_FLAGS, "products": PRODUCTS, "environment": environment}, sort_keys=True)
+
+
 def code_flags(architectures: Sequence[str]) -> list[str]:
     """The -gencode flags of nvcc: machine code of each architecture, and PTX of the newest for later cards.
 

@@ -218,7 +218,7 @@ def _growth(loop: Row, replay: Row, rows: list[Row]) -> str:
     limit = loop["per_launch_us"] / replay["per_launch_us"]
     text += (
         f"; as the fixed parts lose weight it tends to the ratio of the slopes, {number(limit)}"
-        if change > 0
+        if change > 0 and last["speedup"] <= limit
         else f"; the ratio of the slopes is {number(limit)}"
     )
     slow = [f"N = {row['launch_count']:,}" for row in rows if row["speedup"] < 1]
@@ -253,7 +253,7 @@ def not_alike(comparison: Comparison, launch_path: str) -> list[str]:
         )
     if (rows["launch_count"] > QUEUE_DEPTH).any():
         warnings.append(
-            f"N above about {QUEUE_DEPTH:,} is another regime than N below: more launches than the queue of "
+            f"N above about {QUEUE_DEPTH:,} can be another regime than N below: more launches than the queue of "
             "pending ones holds, so that issuing can have to wait for the device."
         )
     return warnings
