@@ -32,9 +32,10 @@ rule all:
         f"{REPORTS}/comparison.html",
 
 
-# Snakemake starts nothing that depends on a failed job; the cards that worked have their report all the same.
+# Snakemake starts nothing that depends on a failed job; the cards that worked have their report all the same. It
+# goes to a folder of its own: outputs that a rule did not make would hide from the next run what is still missing.
 onerror:
     shell(
-        "python -m launchbench aggregate --out {BUILD:q}/tables"
-        " && python -m launchbench report --tables {BUILD:q}/tables || true"
+        "python -m launchbench aggregate --out {BUILD:q}/incomplete"
+        " && python -m launchbench report --tables {BUILD:q}/incomplete --incomplete || true"
     )

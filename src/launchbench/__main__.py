@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -77,13 +78,11 @@ def _report(arguments: argparse.Namespace) -> None:
     from launchbench.report.page import render
 
     config = _config(arguments)
-    page = render(
-        arguments.tables,
-        Path(config.results_dir),
-        Path(config.reports_dir),
-        list(config.gpus),
-        config.launch_counts,
-    )
+    incomplete = Path(config.reports_dir) / "incomplete"
+    reports = incomplete if arguments.incomplete else Path(config.reports_dir)
+    page = render(arguments.tables, Path(config.results_dir), reports, list(config.gpus), config.launch_counts)
+    if not arguments.incomplete:
+        shutil.rmtree(incomplete, ignore_errors=True)
     print(f"report: {page}", file=sys.stderr)
 
 
@@ -124,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = command("report", _report, "render the tables into the report")
     sub.add_argument("--tables", type=Path, default=Path("build/tables"))
+    sub.add_argument("--incomplete", action="store_true", help="some jobs failed: render into <reports_dir>/incomplete")
 
     sub = command("schemas", _schemas, "write the generated schemas and docs/columns.md")
     sub.add_argument("--project", type=Path, default=Path(), help="root of the project")
