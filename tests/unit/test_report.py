@@ -162,7 +162,7 @@ def test_a_label_outside_the_configuration_has_a_column_too(tmp_path: Path) -> N
 @pytest.mark.usefixtures("drawn")
 def test_no_results_at_all(tmp_path: Path, label_count: int) -> None:
     page = render(tmp_path, LABELS[:label_count] or ["only"])
-    assert "No results yet: nothing has been measured by this launch path." in page.text
+    assert "No usable results yet by this launch path." in page.text
     assert "not measured yet; on a machine with that card: make report" in page.text
     assert all("No results yet." in str(image["alt"]) for image in page.all("img"))
 
@@ -171,7 +171,7 @@ def test_a_python_loop_alone_is_not_told_as_the_native_answer(tmp_path: Path) ->
     write_sweep(tmp_path / "results", launch_paths=["cuda-python"])
     page = render(tmp_path, ["t4"])
     native, python = page.text.split("What a Python user pays", 1)
-    assert "nothing has been measured by this launch path" in native
+    assert "No usable results yet by this launch path" in native
     assert "t4: at N = 512" in python
     assert page.tables["devices-native-driver"][1][2] == "not measured on this launch path"
 
@@ -242,6 +242,18 @@ def test_flags_and_reasons_are_shown(tmp_path: Path) -> None:
     assert wrong[4:13] == ["–"] * 9  # noqa: RUF001
     assert wrong[14].startswith("wrong count: 1 seen")
     assert "no valid samples (cuda-python, tiny): wrong count" in page.text
+
+
+def test_a_card_whose_every_repetition_is_flagged_is_not_called_unmeasured(tmp_path: Path) -> None:
+    def edit(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        for block in record["blocks"]:
+            block["observed_count"] = 1
+
+    write_job(tmp_path / "results", 512, edit=edit)
+    page = render(tmp_path, ["t4", "a100"], (512,))
+    cells = [cell for row in page.tables["devices-native-driver"] for cell in row]
+    assert sum("measured, but no repetition can be used: wrong count" in cell for cell in cells) == 1
+    assert sum("not measured yet" in cell for cell in cells) == 1
 
 
 def test_unknown_values_carry_their_reason(four_cards: tuple[Path, Page]) -> None:

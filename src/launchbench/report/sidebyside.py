@@ -44,7 +44,7 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
                 if key in measured:
                     row.append(_value(_of(rows_of[kernel], key, count), column, count if per_n else 1))
                 elif not body:
-                    row.append(_not_measured(key in anywhere, total))
+                    row.append(_not_measured(comparison, key, key in anywhere, total))
             body.append(row)
     for name, column in _CONTEXT:
         row = [Cell(name, heading="row", colspan=2)]
@@ -52,7 +52,7 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
             if key in measured:
                 row.append(_context(_of(rows_of["tiny"], key), column))
             elif not body:
-                row.append(_not_measured(key in anywhere, total))
+                row.append(_not_measured(comparison, key, key in anywhere, total))
         body.append(row)
     return Table(
         name=f"devices-{launch_path}",
@@ -81,9 +81,14 @@ def _of(rows: pd.DataFrame, key: tuple[str, bool], count: int | None = None) -> 
     return rows[keep] if count is None else rows[keep & (rows["launch_count"] == count)]
 
 
-def _not_measured(on_other_path: bool, rows: int) -> Cell:
+def _not_measured(comparison: Comparison, key: tuple[str, bool], on_other_path: bool, rows: int) -> Cell:
     if on_other_path:
         return Cell("not measured on this launch path", rowspan=rows, kind="missing")
+    flagged = _of(comparison.shown, key)
+    if not flagged.empty:
+        reasons = dict.fromkeys(reason for flags in flagged["flags"] for reason in flags.split("; ") if reason)
+        text = f"measured, but no repetition can be used: {several(list(reasons)[:MAX_NAMED])}"
+        return Cell(text, "the rows are in the summary table", rowspan=rows, kind="missing")
     text = f"{NOT_MEASURED_YET}; on a machine with that card:"
     return Cell(text, rowspan=rows, kind="missing", code=COMMAND)
 
