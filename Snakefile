@@ -26,9 +26,11 @@ include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/report.smk"
 
 
+# The receipts too: Snakemake does not make a lost input of something that is there and up to date.
 rule all:
     default_target: True
     input:
+        PLAN.all_receipts(),
         f"{REPORTS}/comparison.html",
 
 
