@@ -66,6 +66,7 @@ class Bench:
         cards: list[Card] | None = None,
         label: str = "t4",
         card: str = "any",
+        count: int = N,
         timeout_s: float = 60,
         **more: Any,
     ) -> Done:
@@ -73,7 +74,7 @@ class Bench:
             cards or [T4], faults or [], modelled_clock=True, trace=self.folder / "calls", **more
         )
         self.clear()
-        arguments = ["--label", label, "--card", card, "--launch-count", str(N), "--binaries", str(self.binaries)]
+        arguments = ["--label", label, "--card", card, "--launch-count", str(count), "--binaries", str(self.binaries)]
         arguments += ["--receipt", "receipt.json"]
         return self.jobs.run(environment, self.folder, "measure", *arguments, timeout_s=timeout_s)
 

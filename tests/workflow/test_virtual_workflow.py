@@ -249,12 +249,23 @@ def test_one_measurement_at_a_time_with_four_cores(measured: Clone) -> None:
     assert moments == sorted(moments)
 
 
+def test_every_rule_has_a_log_of_its_own(measured: Clone) -> None:
+    logs = measured.path / "build" / "logs"
+    assert {path.name for path in logs.glob("*.log")} == {"build.log", "aggregate.log", "report.log"}
+    of_jobs = sorted((logs / "measure").rglob("*.log"))
+    assert len(of_jobs) == 8
+    for log in of_jobs:
+        said = log.read_text(encoding="utf-8")
+        assert "cuda-python empty: loop" in said  # standard error
+        assert re.search(rf"^{RESULTS}/lab/\S+\.json$", said, re.MULTILINE)  # standard output
+
+
 # ---------------------------------------------------------------- again
 
 
 def test_a_second_run_has_nothing_to_do(measured: Clone) -> None:
     before = measured.results(RESULTS)
-    assert "Nothing to be done" in measured.snakemake(cores=4, PYTHONHASHSEED="1").text
+    assert "Nothing to be done" in measured.snakemake(cores=4, PYTHONHASHSEED="1", SLURM_JOB_ID="77").text
     git(measured, "commit", "-q", "--allow-empty", "-m", "Nothing")
     assert "Nothing to be done" in measured.snakemake(PYTHONHASHSEED="2", TMPDIR=str(measured.path)).text
     assert measured.results(RESULTS) == before
@@ -443,6 +454,8 @@ def test_one_card_that_fails_does_not_keep_the_other_from_being_measured(built: 
     run = clone.snakemake("build/tables/summary.csv")
     assert run.status != 0
     assert set(run.said) == {"launchbench: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"}
+    (log,) = (clone.path / "build" / "logs" / "measure" / "lab" / "h100").rglob("*.log")
+    assert run.said[0] in log.read_text(encoding="utf-8")
     assert "Traceback" not in run.text
     assert {name.split("/")[1] for name in clone.results(RESULTS)} == {"t4"}
     assert len(clone.results(RESULTS)) == 2

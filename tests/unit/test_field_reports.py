@@ -1,0 +1,144 @@
+"""What breaks for people who measure launches, and no other test shows: see tests/README.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from launchbench.measure import timing
+from launchbench.results.protocol import FLOAT32_EXACT_COUNT, QUEUE_DEPTH
+from tests.unit.test_error_sweep import BLOCKS, REPETITIONS, Bench, N, bench, jobs
+from tests.virtual_gpu import T4
+
+__all__ = ["bench", "jobs"]  # fixtures
+
+
+def medians(frame: pd.DataFrame, column: str) -> dict[str, float]:
+    return {str(mode): float(value) for mode, value in frame.groupby("mode")[column].median().items()}
+
+
+# ---------------------------------------------------------------- 12: warm-up
+
+
+def test_the_warm_up_is_in_the_mode_that_is_timed_and_every_repetition_is_kept(bench: Bench) -> None:
+    cold = dataclasses.replace(T4, cold_factor=3.0, cold_bursts=14)
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"], warmup_rounds=8)
+    assert bench.measure(cards=[cold]).status == 0
+    raw = bench.result().raw
+    assert len(raw) == 2 * REPETITIONS
+    for mode, truth in (("loop", T4.loop_us(N)), ("replay", T4.replay_us(N))):
+        assert raw.loc[raw["mode"] == mode, "gpu_us"].tolist() == pytest.approx([truth] * REPETITIONS, rel=1e-4)
+    # The loop and the replay take turns in going first.
+    assert raw[raw["mode"] == "loop"].sort_values("repetition")["order"].tolist() == [0, 1, 0]
+
+
+def test_the_graph_is_uploaded_before_the_first_replay(bench: Bench) -> None:
+    slow = dataclasses.replace(T4, upload_us=5000.0)
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"])
+    assert bench.measure(cards=[slow]).status == 0
+    (block,) = bench.result().record.blocks
+    assert block.upload_us == pytest.approx(slow.once_us(N)[2], rel=1e-3)
+    assert block.first_replay_us == pytest.approx(slow.replay_total_us(N), rel=1e-3)
+
+
+# ---------------------------------------------------------------- 16: events
+
+
+def test_events_lie_around_the_work_and_never_inside(bench: Bench) -> None:
+    assert bench.measure().status == 0
+    rounds = sum(block.warmup_rounds_run for block in bench.result().record.blocks) + BLOCKS * REPETITIONS
+    calls = bench.calls
+    assert calls["cuEventRecord"] == 2 * 2 * rounds
+    assert calls["cuEventElapsedTime"] == 2 * rounds
+    assert calls["cuEventCreate"] == 2 * BLOCKS
+
+
+# ---------------------------------------------------------------- 18: the queue
+
+
+def issue_us(card: object, count: int) -> float:
+    """Until the last of so many launches has returned, on a card that is slower than its host."""
+    host = device = 0.0
+    ends: list[float] = []
+    assert isinstance(card, type(T4))
+    for launch in range(count):
+        host += card.issue_us
+        if launch >= card.queue_depth:  # waits for a place
+            host = max(host, ends[launch - card.queue_depth])
+        device = max(device, host) + card.pace_us
+        ends.append(device)
+    return host
+
+
+@pytest.mark.parametrize("count", [512, QUEUE_DEPTH - 1, QUEUE_DEPTH, QUEUE_DEPTH + 1, 4096])
+def test_issuing_and_the_whole_are_told_apart_around_the_depth_of_the_queue(bench: Bench, count: int) -> None:
+    card = dataclasses.replace(T4, issue_us=1.0, pace_us=20.0, queue_depth=QUEUE_DEPTH)
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"], launch_counts=[count])
+    assert bench.measure(cards=[card], count=count).status == 0
+    raw = bench.result().raw
+    assert medians(raw, "gpu_us")["loop"] == pytest.approx(card.loop_us(count), rel=1e-4)
+    assert medians(raw, "issue_us")["loop"] == pytest.approx(issue_us(card, count), rel=1e-3)
+    assert medians(raw, "total_us")["loop"] == pytest.approx(card.loop_total_us(count), rel=1e-3)
+    (regime,) = bench.tables()["summary"]["regime"]
+    assert regime == ("past-queue-depth" if count > QUEUE_DEPTH else "below-queue-depth")
+
+
+# ---------------------------------------------------------------- 19: counting in float32
+
+
+@pytest.mark.parametrize("launches", [FLOAT32_EXACT_COUNT, 1_048_576, 3, 5_000_000])
+def test_counting_stays_exact_beyond_what_float32_can_count(monkeypatch: pytest.MonkeyPatch, launches: int) -> None:
+    buffer = np.zeros(1, dtype=np.float32)
+    monkeypatch.setattr(timing, "zero_float", lambda *_: buffer.fill(0))
+    monkeypatch.setattr(timing, "read_float", lambda *_: float(buffer[0]))
+    counter = timing.Counter(address=1, stream=2, per_launch=1)
+    rounds = 3 * FLOAT32_EXACT_COUNT // launches + 2 if launches > 3 else 1000
+    for _ in range(rounds):
+        counter.before(launches)
+        # As so many additions of one: exact up to 2**24, where they have no effect any more.
+        buffer[0] = min(float(buffer[0]) + launches, float(FLOAT32_EXACT_COUNT))
+    counter.settle()
+    assert counter.observed == counter.expected == rounds * launches
+
+
+# ---------------------------------------------------------------- 20: pools
+
+
+def test_memory_is_a_plain_allocation(bench: Bench) -> None:
+    assert bench.measure().status == 0
+    assert bench.calls["cuMemAlloc"] == bench.calls["cuMemFree"] == BLOCKS
+    assert not [name for name in bench.calls if ("Async" in name and name != "cuMemsetD32Async") or "Pool" in name]
+
+
+# ---------------------------------------------------------------- 22: inside a SLURM job
+
+
+def test_a_job_inside_another_slurm_job_works_and_says_so(bench: Bench) -> None:
+    variables = {"SLURM_JOB_ID": "77", "SLURMD_NODENAME": "node-7", "SLURM_CPUS_PER_TASK": "1", "SLURM_NTASKS": "8"}
+    assert bench.measure(variables=variables).status == 0
+    slurm = bench.result().record.slurm
+    assert slurm is not None and (slurm.job_id, slurm.node, slurm.partition) == ("77", "node-7", None)
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_the_table_names_tests_that_exist() -> None:
+    tests = Path(__file__).resolve().parents[1]
+    rows = [
+        row for row in (tests / "README.md").read_text(encoding="utf-8").splitlines() if re.match(r"\| \d+ \|", row)
+    ]
+    assert [int(row.split("|")[1]) for row in rows] == list(range(1, 25))
+    for row in rows:
+        source = ""
+        for name in re.findall(r"`([\w/.\[\]]+)`", row.split("|")[3]):
+            if name.endswith(".py"):
+                source = (tests / name).read_text(encoding="utf-8")
+            elif name.startswith("test_"):
+                assert f"def {name.split('[')[0]}(" in source, name
+        assert source or "not here: " in row
