@@ -12,18 +12,38 @@ from pathlib import Path
 import pytest
 
 from tests.unit.fabricate import write_sweep
-from tests.workflow.conftest import Clone
+from tests.workflow.conftest import Clone, clone_into
 
 NOW = time.time()
 
 
-@pytest.fixture
-def clone(make_clone: Callable[[], Clone]) -> Clone:
+def with_results(made: Clone) -> Clone:
     """A clone with two fabricated cards: a complete one and one that lacks N = 512 and 4096."""
-    made = make_clone()
     write_sweep(made.path / "results", label="h100", card=1)
     write_sweep(made.path / "results", (8, 64), label="t4", card=2)
     return made
+
+
+@pytest.fixture
+def clone(make_clone: Callable[[], Clone]) -> Clone:
+    """Nothing has run in it."""
+    return with_results(make_clone())
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """Its report is rendered. No test may change it."""
+    made = with_results(clone_into(tmp_path_factory.mktemp("rendered") / "a clone"))
+    before = made.results()
+    assert made.snakemake().status == 0
+    assert made.results() == before
+    return made
+
+
+@pytest.fixture
+def rendered(first_run: Clone, tmp_path: Path) -> Clone:
+    """A copy of it for one test."""
+    return first_run.copy(tmp_path / "a copy")
 
 
 def set_times(root: Path, order: str) -> None:
@@ -49,15 +69,12 @@ def test_plans_neither_compile_nor_measurement_whatever_the_file_times(clone: Cl
     assert clone.planned("--forceall", "--keep-going") == {"aggregate", "report"}
 
 
-def test_renders_and_changes_no_result(clone: Clone) -> None:
-    before = clone.results()
-    assert clone.snakemake().status == 0
-    assert "not measured yet" in clone.page
-    assert clone.results() == before
-    second = clone.snakemake(PYTHONHASHSEED="123")
-    assert "Nothing to be done" in second.text
-    assert clone.snakemake("--forceall", "--keep-going").status == 0
-    assert clone.results() == before
+def test_renders_and_changes_no_result(rendered: Clone) -> None:
+    before = rendered.results()
+    assert "not measured yet" in rendered.page
+    assert "Nothing to be done" in rendered.snakemake(PYTHONHASHSEED="123").text
+    assert rendered.snakemake("--forceall", "--keep-going").status == 0
+    assert rendered.results() == before
 
 
 def test_results_dated_in_the_future_do_not_render_for_ever(clone: Clone) -> None:
@@ -67,30 +84,27 @@ def test_results_dated_in_the_future_do_not_render_for_ever(clone: Clone) -> Non
     assert "Nothing to be done" in clone.snakemake().text
 
 
-def test_a_missing_or_damaged_result_shows_as_a_gap_with_its_reason(clone: Clone) -> None:
-    assert clone.snakemake().status == 0
-    csvs = sorted((clone.path / "results").rglob("*.csv"))
+def test_a_missing_or_damaged_result_shows_as_a_gap_with_its_reason(rendered: Clone) -> None:
+    csvs = sorted((rendered.path / "results").rglob("*.csv"))
     csvs[0].unlink()
     csvs[1].write_bytes(b"")
     csvs[2].write_bytes(csvs[2].read_bytes()[:-5])
-    run = clone.snakemake()
+    run = rendered.snakemake()
     assert run.status == 0, run.text
     for reason in ("missing; its record is there", "empty (zero bytes)", "cut short"):
-        assert reason in clone.page
+        assert reason in rendered.page
 
 
-def test_a_new_result_from_elsewhere_is_taken_up(clone: Clone) -> None:
-    assert clone.snakemake().status == 0
-    write_sweep(clone.path / "results", (8,), label="a100", card=3)
-    assert clone.planned() == {"aggregate", "report"}
-    assert clone.snakemake().status == 0
-    assert re.search(r"a100[^<]*: at N = 8", clone.page)
+def test_a_new_result_from_elsewhere_is_taken_up(rendered: Clone) -> None:
+    write_sweep(rendered.path / "results", (8,), label="a100", card=3)
+    assert rendered.planned() == {"aggregate", "report"}
+    assert rendered.snakemake().status == 0
+    assert re.search(r"a100[^<]*: at N = 8", rendered.page)
 
 
-def test_a_setting_that_decides_no_table_makes_none_anew(clone: Clone) -> None:
-    assert clone.snakemake().status == 0
-    assert clone.planned("--config", "repetitions=77") == set()
-    assert clone.planned("--config", "launch_counts=[8,16]") == {"aggregate", "report"}
+def test_a_setting_that_decides_no_table_makes_none_anew(rendered: Clone) -> None:
+    assert rendered.planned("--config", "repetitions=77") == set()
+    assert rendered.planned("--config", "launch_counts=[8,16]") == {"aggregate", "report"}
 
 
 def test_no_results_at_all_is_a_page_that_says_so(make_clone: Callable[[], Clone]) -> None:
@@ -100,9 +114,8 @@ def test_no_results_at_all_is_a_page_that_says_so(make_clone: Callable[[], Clone
     assert "not measured yet" in empty.page
 
 
-def test_snakemake_report_holds_figures_and_tables(clone: Clone) -> None:
-    assert clone.snakemake().status == 0
-    run = clone.snakemake("--report", "report.zip")
+def test_snakemake_report_holds_figures_and_tables(rendered: Clone) -> None:
+    run = rendered.snakemake("--report", "report.zip")
     assert run.status == 0, run.text
     for name in ("comparison.html", "speedup.svg", "times.svg", "repetitions.svg", "summary.csv", "gaps.csv"):
         assert f"Adding {name}" in run.text
