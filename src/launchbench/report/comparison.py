@@ -95,9 +95,14 @@ def load(tables_dir: Path, config_labels: Sequence[str], launch_counts: Sequence
     """Read ``summary.csv``, ``fits.csv`` and ``gaps.csv``.
 
     Raises:
-        LaunchbenchError: a table is missing or is not what ``columns`` describes.
+        LaunchbenchError: a table is missing, is not what ``columns`` describes, or is of other results than the rest.
     """
     summary, fits, gaps = (read_table(tables_dir, name) for name in ("summary", "fits", "gaps"))
+    known = set(summary[CARD_KEY].itertuples(index=False, name=None))
+    for key in fits[CARD_KEY].itertuples(index=False, name=None):
+        if key not in known:
+            card = f"label {key[1]!r}, card {key[2]!r}"
+            raise LaunchbenchError(f"{tables_dir / 'fits.csv'}: {card}: summary.csv has no such card; aggregate both")
     return compare(summary, fits, gaps, config_labels, launch_counts)
 
 
