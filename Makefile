@@ -45,7 +45,7 @@ report-cached: install
 	@$(SNAKEMAKE) --cores 1 $(SNAKEMAKE_FLAGS) --config cards=none
 
 test: lint
-	@echo '== pytest' && $(PY) -m pytest --cov --cov-report=term-missing
+	@echo '== pytest' && $(PY) -m pytest -n auto --dist loadfile --cov --cov-report=term-missing
 
 lint: install-dev
 	@echo '== ruff check' && $(PY) -m ruff check .

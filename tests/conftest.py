@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 from tests.virtual_gpu import CompileError, VirtualGpu, compile_library
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# The same examples everywhere, so that a red run is a change's doing. HYPOTHESIS_PROFILE=search looks for new ones.
+settings.register_profile("repeat", derandomize=True)
+settings.register_profile("search", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 
 @pytest.fixture(scope="session")
