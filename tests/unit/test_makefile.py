@@ -246,3 +246,20 @@ def test_the_shipped_environments_ask_for_the_same_packages() -> None:
         name, bounds = re.fullmatch(r"([\w\-\[\]]+)([^;]*).*", requirement).groups()  # type: ignore[union-attr]
         if name != "snakemake":
             assert f"{in_conda.get(name, name)}{bounds}" in shared
+
+
+def test_users_install_nothing_that_only_the_tests_import() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        asked = tomllib.load(file)["project"]["dependencies"]
+    imported_as = {
+        "cuda-python": "cuda.bindings",
+        "cuda-core": "cuda.core",
+        "cuda-pathfinder": "cuda.pathfinder",
+        "nvidia-ml-py": "pynvml",
+        "pyyaml": "yaml",
+    }
+    for_snakemake = {"snakemake", "pygments"}
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/launchbench").rglob("*.py"))
+    names = {re.split(r"[^A-Za-z0-9._-]", requirement)[0] for requirement in asked} - for_snakemake
+    modules = {imported_as.get(name, name) for name in names}
+    assert {name for name in modules if not re.search(rf"^\s*(from|import) {re.escape(name)}\b", code, re.M)} == set()
