@@ -41,9 +41,10 @@ class Part:
     warmup_ms: int
 
 
-LOOPS = Part("tiny", (8, 64, 512, 4096), 1, 50, 5, 200)
-CONTROL = Part("empty", (8, 64, 512, 4096), 1, 50, 5, 200)
-PLACEMENTS = Part("tiny", (8, 64, 512), OFFSETS, 5, 2, 0)
+COUNTS = (8, 64, 512, 4096)
+LOOPS = Part("tiny", COUNTS, 1, 50, 5, 200)
+CONTROL = Part("empty", COUNTS, 1, 50, 5, 200)
+PLACEMENTS = Part("tiny", COUNTS, OFFSETS, 5, 2, 0)
 PARTS = {"loops": LOOPS, "control": CONTROL, "placements": PLACEMENTS}
 
 
