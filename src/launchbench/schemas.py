@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from launchbench.config.messages import escaped
 from launchbench.config.model import schema_json
+from launchbench.errors import LaunchbenchError
 from launchbench.results.files import write_atomically
 from launchbench.results.record import record_schema
 from launchbench.results.tables import columns_markdown, tables_schema
@@ -22,7 +24,10 @@ def write_generated(project: Path) -> None:
     """Write all of them.
 
     Raises:
-        LaunchbenchError: a folder cannot be written.
+        LaunchbenchError: not the root of a project, or a folder cannot be written; nothing is made elsewhere.
     """
+    for folder in (project, *((project / name).parent for name in GENERATED)):
+        if not folder.is_dir():
+            raise LaunchbenchError(escaped(f"--project: {folder}: no such folder; expected the root of the project"))
     for name, text in GENERATED.items():
         write_atomically(project / name, text().encode())

@@ -325,11 +325,28 @@ def test_a_protocol_is_that_of_the_configuration() -> None:
 
 
 def test_the_schemas_are_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["schemas", "--project", "made"]) == 0
-    assert tree(tmp_path) == {f"made/{name}": text().encode() for name, text in GENERATED.items()}
-    (tmp_path / "file").write_bytes(b"")
-    [line] = fails(capsys, "schemas", "--project", "file")
-    assert line.startswith("file/") and ": cannot be written: " in line
+    for folder in ("workflow/schemas", "docs"):
+        (tmp_path / "project" / folder).mkdir(parents=True)
+    assert main(["schemas", "--project", "project"]) == 0
+    assert tree(tmp_path) == {f"project/{name}": text().encode() for name, text in GENERATED.items()}
+    (tmp_path / "project/docs/columns.md").unlink()
+    (tmp_path / "project/docs/columns.md").mkdir()
+    [line] = fails(capsys, "schemas", "--project", "project")
+    assert line.startswith("project/docs/columns.md: cannot be written: ")
+
+
+@pytest.mark.parametrize(
+    ("project", "missing"),
+    [("absent", "absent"), ("file", "file"), (".", "workflow/schemas")],
+)
+def test_schemas_are_written_into_no_other_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, project: str, missing: str
+) -> None:
+    Path("file").write_bytes(b"")
+    assert fails(capsys, "schemas", "--project", project) == [
+        f"--project: {missing}: no such folder; expected the root of the project"
+    ]
+    assert list(tree(tmp_path)) == ["file"]
 
 
 def test_aggregating_into_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
