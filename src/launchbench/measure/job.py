@@ -65,8 +65,9 @@ def run(job: Job, config: Config) -> Path:
         LaunchbenchError: no driver, not the card that was asked for, a CUDA call failed, or the results
             cannot be written.
     """
+    cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(job.binaries)
-    card = choose(visible_cards(), config, job.label, job.card)
+    card = choose(cards, config, job.label, job.card)
     with card_lock(card.uuid), nvml.session(card.uuid) as session:
         return _measure(job, config, card, session)
 
