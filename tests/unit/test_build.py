@@ -82,7 +82,7 @@ def test_real_nvcc_makes_three_products_and_says_how(source: Path, tmp_path: Pat
 
     manifest = json.loads((out / "build.json").read_text())
     assert manifest["launchbench"] == __version__
-    assert manifest["nvcc"] == {"version": real.version, "source": real.source}
+    assert manifest["nvcc"] == {"version": real.version, "source": real.source, "path": str(real.nvcc)}
     assert manifest["architectures"] == ["sm_90"]
     assert manifest["source"] == {"name": "small.cu", "sha256": sha256(source)}
     assert {name: entry["sha256"] for name, entry in manifest["products"].items()} == {

@@ -40,7 +40,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    monkeypatch.setattr(toolkit, "_nvcc_of_environment", lambda: None)
+    monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: None)
     return tmp_path
 
 
@@ -56,8 +56,16 @@ def test_places_are_asked_in_order(bare: Path, monkeypatch: pytest.MonkeyPatch) 
     assert find_toolkit(bare / "wheels") is None
     wheels(bare / "wheels", "13.0.1")
     steps.append(find_toolkit(bare / "wheels"))
-    in_environment = nvcc(bare / "site/bin/nvcc", "13.0.2")
-    monkeypatch.setattr(toolkit, "_nvcc_of_environment", lambda: in_environment)
+    of_system = nvcc(bare / "usr/local/cuda-13.0/bin/nvcc", "13.0.6")
+    monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: of_system)
+    steps.append(find_toolkit(bare / "wheels"))
+    in_environment = nvcc(bare / "conda/bin/nvcc", "13.0.7")
+    monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: in_environment)
+    monkeypatch.setenv("CONDA_PREFIX", str(bare / "conda"))
+    steps.append(find_toolkit(bare / "wheels"))
+    in_site_packages = nvcc(bare / "site-packages/bin/nvcc", "13.0.2")
+    monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: in_site_packages)
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(bare / "site-packages")])
     steps.append(find_toolkit(bare / "wheels"))
     nvcc(bare / "path/bin/nvcc", "13.0.3")
     monkeypatch.setenv("CUDA_PATH", str(bare / "path"))
@@ -70,6 +78,8 @@ def test_places_are_asked_in_order(bare: Path, monkeypatch: pytest.MonkeyPatch) 
 
     assert [(step.version, step.source) for step in steps if step] == [
         ("13.0.1", "wheels"),
+        ("13.0.6", "system"),
+        ("13.0.7", "environment"),
         ("13.0.2", "environment"),
         ("13.0.3", "CUDA_HOME"),
         ("13.0.4", "CUDA_HOME"),
@@ -141,7 +151,7 @@ def test_an_environment_with_a_part_of_the_wheels_is_passed_over(
 ) -> None:
     incomplete = wheels(bare / "site-packages", "13.4.9")
     (bare / "site-packages/nvidia/cu13" / part).unlink()
-    monkeypatch.setattr(toolkit, "_nvcc_of_environment", lambda: incomplete)
+    monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: incomplete)
     assert find_toolkit(bare / "wheels") is None
     assert f"has no {part} beside it" in capfd.readouterr().err
 

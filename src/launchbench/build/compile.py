@@ -169,7 +169,7 @@ def _manifest(
 ) -> dict[str, object]:
     return {
         "launchbench": __version__,
-        "nvcc": {"version": toolkit.version, "source": toolkit.source},
+        "nvcc": {"version": toolkit.version, "source": toolkit.source, "path": str(toolkit.nvcc)},
         "host_compiler": compiler,
         "flags": list(flags),
         "environment": {name: os.environ[name] for name in _NVCC_VARIABLES if os.environ.get(name)},

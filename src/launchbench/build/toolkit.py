@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,8 @@ from typing import Literal
 
 from launchbench.errors import LaunchbenchError
 
-Source = Literal["PATH", "CUDA_HOME", "environment", "wheels"]
+Source = Literal["PATH", "CUDA_HOME", "environment", "system", "wheels"]
+"""``system``: the CUDA installation whose runtime the dynamic loader finds, such as /usr/local/cuda."""
 
 _VERSION_SECONDS = 60
 """How long `nvcc --version` may take; generous, because a cold network file system may hold the toolkit."""
@@ -49,7 +51,7 @@ class Toolkit:
 
 
 def find_toolkit(wheels_dir: Path) -> Toolkit | None:
-    """Looks for nvcc on PATH, in CUDA_HOME, CUDA_PATH, this Python environment and ``wheels_dir``.
+    """Looks for nvcc on PATH, in CUDA_HOME, CUDA_PATH, this Python environment, the system and ``wheels_dir``.
 
     The first that answers `nvcc --version` is taken. One that was pointed to but does not work is passed over
     with a line on stderr.
@@ -126,8 +128,8 @@ def _pip_install(lock: Path, target: Path) -> None:
     sys.stderr.write(done.stderr)
     if done.returncode != 0:
         raise LaunchbenchError(
-            "nvcc is needed to build the kernels: none on PATH, in CUDA_HOME or CUDA_PATH, or in this Python "
-            f"environment, and its wheels could not be fetched ({_last_error(done.stderr)}); "
+            "nvcc is needed to build the kernels: none on PATH, in CUDA_HOME or CUDA_PATH, in this Python environment "
+            f"or where the system keeps CUDA, and its wheels could not be fetched ({_last_error(done.stderr)}); "
             "install a CUDA 13 toolkit, or run once with a network"
         )
 
@@ -169,13 +171,16 @@ def _candidates(wheels_dir: Path) -> Iterator[tuple[Source, str, Path]]:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if home := os.environ.get(variable):
             yield "CUDA_HOME", f"{variable}={home}", Path(home) / "bin" / "nvcc"
-    if in_environment := _nvcc_of_environment():
-        yield "environment", "Python environment", in_environment
+    if found := _nvcc_of_pathfinder():
+        if _is_in_environment(found):
+            yield "environment", "Python environment", found
+        else:
+            yield "system", "CUDA of this system", found
     for nvcc in _nvcc_of_wheels(wheels_dir):
         yield "wheels", "fetched wheels", nvcc
 
 
-def _nvcc_of_environment() -> Path | None:
+def _nvcc_of_pathfinder() -> Path | None:
     # Not at the top: only a machine without nvcc pays for this import, and macOS has no such package.
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
@@ -183,6 +188,11 @@ def _nvcc_of_environment() -> Path | None:
         return None
     found = find_nvidia_binary_utility("nvcc")
     return Path(found) if found else None
+
+
+def _is_in_environment(nvcc: Path) -> bool:
+    places = [*site.getsitepackages(), site.getusersitepackages(), os.environ.get("CONDA_PREFIX", "")]
+    return any(nvcc.resolve().is_relative_to(Path(place).resolve()) for place in places if place)
 
 
 def _examine(nvcc: Path, source: Source) -> Toolkit | str:
