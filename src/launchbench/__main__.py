@@ -38,8 +38,9 @@ def _probe(arguments: argparse.Namespace) -> None:
 
 def _build(arguments: argparse.Namespace) -> None:
     from launchbench.build.compile import build
-    from launchbench.build.toolkit import fetch_wheels, find_toolkit
+    from launchbench.build.toolkit import fetch_wheels, find_toolkit, remove_unfinished_wheels
 
+    remove_unfinished_wheels(arguments.wheels)
     toolkit = find_toolkit(arguments.wheels) or fetch_wheels(arguments.wheels, arguments.nvcc_lock)
     build(arguments.source, arguments.out, _config(arguments).architectures, toolkit)
 

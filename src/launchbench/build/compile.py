@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launchbench import __version__
+from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.build.toolkit import Toolkit
 from launchbench.errors import LaunchbenchError
 
@@ -28,6 +29,8 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
 
 MANIFEST = "build.json"
 """Written last: where it is, the products beside it are complete and those that it describes."""
+
+TEMPORARY_PREFIX = ".tmp-launchbench-"
 
 COMMON_FLAGS = ("-O2", "-std=c++17", "-lineinfo")
 
@@ -55,8 +58,8 @@ def build(source: Path, out_dir: Path, architectures: Sequence[str], toolkit: To
         raise LaunchbenchError(f"{source}: no such file; it is the source of the kernels")
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tmp-", dir=out_dir) as folder:
-            temporary = Path(folder)
+        remove_abandoned(out_dir, TEMPORARY_PREFIX)
+        with temporary_folder(out_dir, TEMPORARY_PREFIX) as temporary:
             compiler = _host_compiler(toolkit, temporary)
             for name, own_flags in PRODUCTS.items():
                 print(f"launchbench: nvcc {toolkit.version} compiles {name}", file=sys.stderr)

@@ -12,12 +12,12 @@ import shutil
 import site
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.errors import LaunchbenchError
 
 Source = Literal["PATH", "CUDA_HOME", "environment", "system", "wheels"]
@@ -102,17 +102,23 @@ def fetch_wheels(wheels_dir: Path, lock: Path) -> Toolkit:
     version = pinned_version(lock)
     print(f"launchbench: no nvcc on this machine, fetching nvcc {version} as wheels", file=sys.stderr)
     wheels_dir.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".tmp-{wheels_dir.name}-", dir=wheels_dir.parent))
-    try:
+    with temporary_folder(wheels_dir.parent, _temporary_prefix(wheels_dir)) as temporary:
         _pip_install(lock, temporary)
         _wheels_in(temporary)
         temporary.chmod(0o755)
         if wheels_dir.exists():
             shutil.rmtree(wheels_dir)
         temporary.rename(wheels_dir)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return _wheels_in(wheels_dir)
+
+
+def remove_unfinished_wheels(wheels_dir: Path) -> None:
+    """Removes what a :func:`fetch_wheels` that was killed has left beside ``wheels_dir``."""
+    remove_abandoned(wheels_dir.parent, _temporary_prefix(wheels_dir))
+
+
+def _temporary_prefix(wheels_dir: Path) -> str:
+    return f".tmp-{wheels_dir.name}-"
 
 
 def _pip_install(lock: Path, target: Path) -> None:
