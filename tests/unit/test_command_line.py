@@ -29,7 +29,7 @@ from launchbench.measure.driver import DeviceMemory, DriverError, NoDriverError,
 from launchbench.measure.lock import LOCK_DIR
 from launchbench.measure.native import NativeLoops, check_driver, check_runtime
 from launchbench.schemas import GENERATED
-from launchbench.workflow.snakefile import hand_to_commands, or_exit, settings
+from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
 COMMANDS = ["probe", "build", "measure", "aggregate", "report", "schemas"]
@@ -415,19 +415,6 @@ def test_snakemake_ends_with_the_same_lines(capsys: pytest.CaptureFixture[str]) 
     assert or_exit(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         or_exit(divmod, 7, 0)
-
-
-def test_snakemakes_configuration_is_read_strictly(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("repetitions: 5\n")
-    assert settings({"repetitions": "7"}, [path]).repetitions == 7
-    with pytest.raises(LaunchbenchError, match=r"config\.yaml: repetitions: got 0; expected"):
-        settings({"repetitions": 0}, [path])
-    with pytest.raises(LaunchbenchError, match=r"^--config: repetitions: got 0; expected"):
-        settings({"repetitions": 0}, [])
-    path.write_text("repetitions: 5\nrepetitions: 6\n")
-    with pytest.raises(LaunchbenchError, match=r"line 2: got the key 'repetitions', already in line 1"):
-        settings({"repetitions": 6}, [path])
 
 
 def test_commands_of_rules_find_configuration_and_python(monkeypatch: pytest.MonkeyPatch) -> None:

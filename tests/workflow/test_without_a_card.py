@@ -19,15 +19,15 @@ def clone(make_clone: Callable[[], Clone]) -> Clone:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("launch_counts=[8,8]", "config.yaml: launch_counts[1]: got '8', which is a duplicate"),
-        ("launch_counts=[]", "config.yaml: launch_counts: got []; expected a list of at least one entry"),
-        ("launch_counts=[0]", "config.yaml: launch_counts[0]: got '0'; expected"),
-        ("repetitions=1e3", "config.yaml: repetitions: got 1000.0; expected a whole number"),
+        ("launch_counts=[8,8]", "--config: launch_counts[1]: got '8', which is a duplicate"),
+        ("launch_counts=[]", "--config: launch_counts: got []; expected a list of at least one entry"),
+        ("launch_counts=[0]", "--config: launch_counts[0]: got '0'; expected"),
+        ("repetitions=1e3", "--config: repetitions: got 1000.0; expected a whole number"),
         (
             "repetition=5",
-            "config.yaml: repetition: got an unknown key; expected a valid key; did you mean 'repetitions'?",
+            "--config: repetition: got an unknown key; expected a valid key; did you mean 'repetitions'?",
         ),
-        ("cards=false", "config.yaml: cards: got 'false'; expected one of visible, listed, none"),
+        ("cards=false", "--config: cards: got 'false'; expected one of visible, listed, none"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_runs(clone: Clone, setting: str, message: str) -> None:

@@ -5,7 +5,9 @@ from launchbench.build.compile import build_flags
 from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES, digest, file_digest
 from launchbench.workflow.snakefile import hand_to_commands, settings
 
-CONFIG = or_exit(settings, config, workflow.configfiles)
+CONFIG = or_exit(
+    settings, config, workflow.configfiles, workflow.config_settings.configfiles, workflow.config_settings.config
+)
 hand_to_commands(CONFIG)
 PLAN = Plan(CONFIG)
 or_exit(PLAN.cells)  # asks for the cards once, before any rule does

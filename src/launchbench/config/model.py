@@ -299,8 +299,17 @@ class Config(_Strict):
         return labels[0] if labels else None
 
 
-def load(mapping: Mapping[str, Any] | None, source: str = "config.yaml") -> Config:
+def load(
+    mapping: Mapping[str, Any] | None,
+    source: str = "config.yaml",
+    origin: Callable[[tuple[Any, ...]], str] | None = None,
+) -> Config:
     """Validates what was read from a configuration file; None, an empty file, means the defaults.
+
+    Args:
+        mapping: what was read.
+        source: where from, for messages.
+        origin: where the value at a key path comes from, if it was put together from several sources.
 
     Raises:
         LaunchbenchError: One line per problem: file, key, value, what was expected.
@@ -318,10 +327,13 @@ def load(mapping: Mapping[str, Any] | None, source: str = "config.yaml") -> Conf
             return config
     except ValidationError as error:
         found += [problem for one in error.errors(include_url=False) for problem in _problems(one)]
-    lines = [f"{_path(place)}: {clause}; expected {expected}" for place, clause, expected in found]
+    lines = [
+        f"{origin(place) if origin else source}: {_path(place)}: {clause}; expected {expected}"
+        for place, clause, expected in found
+    ]
     if len(lines) > MAX_PROBLEMS:
-        lines[MAX_PROBLEMS:] = [f"{len(lines) - MAX_PROBLEMS} more problems"]
-    raise LaunchbenchError("\n".join(escaped(f"{source}: {line}") for line in lines))
+        lines[MAX_PROBLEMS:] = [f"{source}: {len(lines) - MAX_PROBLEMS} more problems"]
+    raise LaunchbenchError("\n".join(map(escaped, lines)))
 
 
 def _known(model: type[BaseModel], given: Any, place: tuple[Any, ...], found: list[Problem]) -> Any:

@@ -13,6 +13,9 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config, load
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
 
+CARDS_SETTING_VARIABLE = "LAUNCHBENCH_CARDS"
+"""Environment variable that goes before the key ``cards`` wherever that is set: ``make report-cached`` needs it."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -27,19 +30,52 @@ def or_exit(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> 
         raise SystemExit(1) from None
 
 
-def settings(config: Mapping[str, Any], config_files: Sequence[str | Path]) -> Config:
+def settings(
+    config: Mapping[str, Any],
+    workflow_files: Sequence[str | Path],
+    named_files: Sequence[str | Path],
+    given: Mapping[str, Any],
+) -> Config:
     """The validated configuration that Snakemake has merged from its files and ``--config``.
 
     Args:
         config: Snakemake's ``config``.
-        config_files: the files it came from; read again, since Snakemake lets a repeated key win silently.
+        workflow_files: all files it came from; read again, since Snakemake lets a repeated key win silently.
+        named_files: those of them that ``--configfile`` names, which go before the others.
+        given: what ``--config`` sets, which goes before all files.
 
     Raises:
-        LaunchbenchError: one line per problem.
+        LaunchbenchError: one line per problem, which names the source that the value comes from.
     """
-    for path in config_files:
-        read_yaml(Path(path))
-    return load(config, str(config_files[-1]) if config_files else "--config")
+    named = [Path(path) for path in named_files]
+    files = [path for path in map(Path, workflow_files) if path not in named] + named
+    sources: list[tuple[str, Any]] = [(str(path), read_yaml(path)) for path in map(_short, files)]
+    sources.append(("--config", given))
+    cards = os.environ.get(CARDS_SETTING_VARIABLE)
+    if cards:
+        sources.append((CARDS_SETTING_VARIABLE, {"cards": cards}))
+        config = {**config, "cards": cards}
+
+    def origin(place: tuple[Any, ...]) -> str:
+        name, mapping = max(reversed(sources), key=lambda source: _depth(source[1], place))
+        return name if _depth(mapping, place) else sources[0][0]
+
+    return load(config, sources[0][0], origin)
+
+
+def _depth(mapping: Any, place: tuple[Any, ...]) -> int:
+    """How many keys of the path the mapping has."""
+    for depth, key in enumerate(place):
+        if not isinstance(mapping, Mapping) or key not in mapping:
+            return depth
+        mapping = mapping[key]
+    return len(place)
+
+
+def _short(path: Path) -> Path:
+    """Relative to the working directory where the file lies in it: Snakemake makes it absolute."""
+    working_directory = Path.cwd()
+    return path.relative_to(working_directory) if path.is_relative_to(working_directory) else path
 
 
 def hand_to_commands(config: Config) -> None:

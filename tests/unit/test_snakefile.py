@@ -1,0 +1,88 @@
+"""What the Snakefile asks of the package: the configuration merged from several sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbench.config.model import Config
+from launchbench.errors import LaunchbenchError
+from launchbench.workflow.snakefile import CARDS_SETTING_VARIABLE, settings
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder of its own with a config.yaml, and no override from outside."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(CARDS_SETTING_VARIABLE, raising=False)
+    Path("config.yaml").write_text("repetitions: 5\ngpus: {t4: {name: T4, compute_capability: '7.5'}}\n")
+
+
+def said(config: Mapping[str, Any], *named: Path, **given: Any) -> list[str]:
+    """The lines of the refusal; as Snakemake calls it, which lists the named files first."""
+    with pytest.raises(LaunchbenchError) as caught:
+        settings(config, [*named, "config.yaml"], named, given)
+    return str(caught.value).split("\n")
+
+
+def merged(**given: Any) -> Config:
+    return settings({"repetitions": 5, **given}, ["config.yaml"], [], given)
+
+
+def test_what_snakemake_has_merged_is_what_counts() -> None:
+    assert merged(repetitions="7").repetitions == 7
+    assert merged().repetitions == 5
+
+
+def test_files_are_read_strictly() -> None:
+    more = Path("more.yaml").absolute()
+    more.write_text("repetitions: 5\nrepetitions: 6\n")
+    assert said({"repetitions": 6}, more) == [
+        "more.yaml: line 2: got the key 'repetitions', already in line 1; expected each key once"
+    ]
+
+
+def test_a_mistake_is_told_of_where_it_was_made(tmp_path_factory: pytest.TempPathFactory) -> None:
+    near, far = Path("near.yaml").absolute(), tmp_path_factory.mktemp("far") / "far.yaml"
+    near.write_text("warmup_ms: -1\nkernels: [full]\n")
+    far.write_text("kernels: [void]\ngpus: {h100: {name: H100}}\n")
+    config = {
+        "repetitions": 0,
+        "warmup_ms": -1,
+        "kernels": ["void"],
+        "sites": "x",
+        "gpus": {"t4": {"name": "T4", "compute_capability": "75"}, "h100": {"name": "H100"}},
+    }
+    lines = said(config, near, far, sites="x", gpus={"t4": {"compute_capability": "75"}})
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["--config", "sites"],
+        [str(far), "kernels[0]"],
+        ["config.yaml", "repetitions"],
+        ["near.yaml", "warmup_ms"],
+        ["--config", "gpus.t4.compute_capability"],
+        [str(far), "gpus.h100.compute_capability"],
+    ]
+
+
+def test_without_a_file_all_comes_from_the_command_line() -> None:
+    with pytest.raises(LaunchbenchError, match=r"^--config: repetitions: got 0; expected"):
+        settings({"repetitions": 0}, [], [], {"repetitions": 0})
+
+
+def test_a_default_that_does_not_fit_is_told_of_the_file_it_is_left_out_of() -> None:
+    lines = said({"results_dir": "build/x"}, results_dir="build/x")
+    assert [line.split("; expected ")[0] for line in lines] == ["config.yaml: build_dir: got 'build'"]
+
+
+def test_measuring_can_be_switched_off_whatever_the_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CARDS_SETTING_VARIABLE, "none")
+    assert (merged(cards="listed", repetitions=9).cards, merged(repetitions=9).repetitions) == ("none", 9)
+    monkeypatch.setenv(CARDS_SETTING_VARIABLE, "")
+    assert merged(cards="listed").cards == "listed"
+    monkeypatch.setenv(CARDS_SETTING_VARIABLE, "all")
+    assert said({"cards": "listed"}, cards="listed") == [
+        "LAUNCHBENCH_CARDS: cards: got 'all'; expected one of visible, listed, none"
+    ]
