@@ -26,12 +26,13 @@ export MPLBACKEND := Agg
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help report report-cached test lint lock clean install install-dev
+.PHONY: help report report-cached test test-slurm lint lock clean install install-dev
 
 help:
 	@echo 'make report         build, measure on the cards of this machine, render the report into reports/'
 	@echo 'make report-cached  render the report from results/ alone: no card, no compiler, nothing measured'
 	@echo 'make test           every check: style, types, workflow lint, tests with their coverage'
+	@echo 'make test-slurm     submit to a real SLURM that is started here (as root; installs it where apt-get is there)'
 	@echo 'make lint           the checks of make test without the tests'
 	@echo 'make lock           write the lock files anew (LOCK_FLAGS=--upgrade: with the newest releases)'
 	@echo 'make clean          remove build/, .snakemake/ and what is in reports/; results/ always stays'
@@ -48,6 +49,16 @@ report-cached: install
 test: lint
 	@echo '== pytest' && $(PY) -m pytest -n auto --dist loadfile --cov --cov-report=term-missing
 
+# apt-get may be missing or without a network: the tests then say what they lack and are skipped.
+test-slurm: install-dev
+	@if ! command -v slurmctld >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo '== apt-get install slurm-wlm munge'; \
+	  { timeout 60 apt-get -qq update && \
+	    DEBIAN_FRONTEND=noninteractive timeout 180 apt-get -qq install --no-install-recommends slurm-wlm munge; \
+	  } >/dev/null || echo 'launchbench: apt-get could not install SLURM' >&2; \
+	fi
+	@echo '== pytest tests/slurm' && $(PY) -m pytest -m slurm tests/slurm
+
 lint: install-dev
 	@echo '== ruff check' && $(PY) -m ruff check .
 	@echo '== ruff format' && $(PY) -m ruff format --check .
@@ -61,9 +72,9 @@ LOCK = $(PY) -m uv pip compile --quiet --no-config --universal --python-version 
 	--custom-compile-command 'make lock' $(LOCK_FLAGS)
 lock:
 	@$(PY) -c 'import uv' 2>/dev/null || { echo 'launchbench: make lock needs uv: run make install-dev first' >&2; exit 1; }
-	@echo '== requirements-dev.lock' && $(LOCK) pyproject.toml --extra test --group build -o requirements-dev.lock >/dev/null
+	@echo '== requirements-dev.lock' && $(LOCK) pyproject.toml --extra slurm --extra test --group build -o requirements-dev.lock >/dev/null
 	@cp requirements-dev.lock requirements.lock.new
-	@echo '== requirements.lock' && $(LOCK:--upgrade=) pyproject.toml --group build -o requirements.lock.new >/dev/null
+	@echo '== requirements.lock' && $(LOCK:--upgrade=) pyproject.toml --extra slurm --group build -o requirements.lock.new >/dev/null
 	@mv requirements.lock.new requirements.lock
 	@echo '== requirements-nvcc.lock' && $(LOCK) requirements-nvcc.in -o requirements-nvcc.lock >/dev/null
 
