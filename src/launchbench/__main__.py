@@ -144,6 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in str(error).split("\n"):
             print(f"launchbench: {escaped(line)}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("launchbench: out of memory: this machine has not enough for it", file=sys.stderr)
+        return 1
     except Exception:
         traceback.print_exc()
         print("launchbench: this is a bug; the traceback above belongs in a report of it", file=sys.stderr)

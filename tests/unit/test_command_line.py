@@ -374,6 +374,13 @@ def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(command_line, "_probe", fail)
 
 
+def test_a_machine_without_memory_is_no_bug(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending(monkeypatch, MemoryError())
+    assert fails(capsys, "probe") == ["out of memory: this machine has not enough for it"]
+
+
 def test_a_bug_is_told_as_one_with_its_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

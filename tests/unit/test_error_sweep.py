@@ -26,6 +26,7 @@ N = 3
 REPETITIONS = 3
 BLOCKS = 4
 UNKNOWN = 999
+NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY (2); the card's memory is full: nvidia-smi lists who holds it"
 
 SWALLOWED = {
     "cuDevicePrimaryCtxRelease": "at the end of the process; the result is filed by then",
@@ -281,7 +282,7 @@ def test_the_card_is_lost_in_mid_run(bench: Bench) -> None:
 
 def test_no_memory_is_left(bench: Bench) -> None:
     tiny = dataclasses.replace(T4, memory_mb=0)
-    assert refusal(bench, bench.measure(cards=[tiny])) == "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"
+    assert refusal(bench, bench.measure(cards=[tiny])) == f"cuMemAlloc failed: {NO_MEMORY}"
 
 
 def test_no_device(bench: Bench) -> None:
@@ -312,7 +313,7 @@ def test_the_wrong_card_for_the_label(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("code", "cure"),
     [
-        (209, "add sm_75 to architectures"),
+        (209, "the code for sm_75 is not taken: run `launchbench build` again, or install a newer driver"),
         (218, "install a newer driver, or build with an nvcc not newer than 12.4"),
         (222, "install a newer driver, or build with an nvcc not newer than 12.4"),
         (803, "restart the machine, as after an update of its driver"),
@@ -328,13 +329,38 @@ def test_a_driver_older_than_the_toolkit(bench: Bench, code: int, cure: str) -> 
     toolkit = json.loads((bench.binaries / "build.json").read_text())["nvcc"]["version"]
     for part in (f"built by nvcc {toolkit} for sm_75", "the driver runs CUDA up to 12.4", "virtual T4 is sm_75", cure):
         assert part in line
+    assert "add sm_75" not in line
     assert done.err.count("\n") == 1, "something was timed before"
     assert not {"cuLaunchKernel", "cuMemAlloc", "cuStreamBeginCapture"} & set(bench.calls)
 
 
+@pytest.mark.parametrize(
+    ("code", "architectures", "cure"),
+    [
+        (209, ["sm_80", "sm_90a"], "add sm_75 to architectures"),
+        (
+            222,
+            ["sm_80"],
+            "add sm_75 to architectures, install a newer driver, or build with an nvcc not newer than 13.0",
+        ),
+        (218, ["sm_75a"], "install a newer driver, or build with an nvcc not newer than 13.0"),
+    ],
+)
+def test_the_advice_depends_on_what_was_built(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory, code: int, architectures: list[str], cure: str
+) -> None:
+    built = tmp_path_factory.mktemp("built") / "cuda"
+    shutil.copytree(bench.binaries, built)
+    manifest = json.loads((built / "build.json").read_text())
+    (built / "build.json").write_text(json.dumps(manifest | {"architectures": architectures}))
+    other = dataclasses.replace(bench, binaries=built)
+    line = refusal(other, other.measure([Fault("cuLibraryLoadData", code)], driver_version="13.0"))
+    assert line.endswith(f"virtual T4 is sm_75: {cure}")
+
+
 def test_a_kernel_that_cannot_be_loaded_for_another_reason_gets_no_wrong_advice(bench: Bench) -> None:
     line = refusal(bench, bench.measure([Fault("cuLibraryLoadData", 2)]))
-    assert line.endswith("CUDA_ERROR_OUT_OF_MEMORY (2)")
+    assert line == f"cuLibraryLoadData or cuLibraryGetKernel failed: {NO_MEMORY}"
 
 
 # ---------------------------------------------------------------- which card

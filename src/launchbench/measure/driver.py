@@ -31,6 +31,8 @@ class DriverError(LaunchbenchError):
         self.call = call
         self.code = code
         hint = f"; {MISFIT_CODES[code]}" if code in MISFIT_CODES else ""
+        if code == 2:
+            hint = "; the card's memory is full: nvidia-smi lists who holds it"
         if code == 100:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES")
             hint = f"; no visible GPU (CUDA_VISIBLE_DEVICES={'not set' if visible is None else repr(visible)})"

@@ -158,16 +158,25 @@ def _misfit(code: int, binaries: Path, card: Card) -> str:
     manifest = provenance.read_manifest(binaries)
     target = "sm_{}{}".format(*card.compute_capability)
     newest = driver_version()
-    cures = {
-        209: f"add {target} to architectures",
-        803: "restart the machine, as after an update of its driver",
-        804: "take the forward-compatibility libcuda out of the library path",
-    }
     return (
         f"the binary was built by nvcc {manifest.nvcc.version} for {', '.join(manifest.architectures)} "
         f"and PTX of the newest, the driver runs CUDA up to {newest}, {card.name} is {target}: "
-        + cures.get(code, f"install a newer driver, or build with an nvcc not newer than {newest}")
+        + _cure(code, target, manifest.architectures, newest)
     )
+
+
+def _cure(code: int, target: str, architectures: list[str], newest: str) -> str:
+    if code == 803:
+        return "restart the machine, as after an update of its driver"
+    if code == 804:
+        return "take the forward-compatibility libcuda out of the library path"
+    built = target in (name.rstrip("af") for name in architectures)
+    if code == 209 and built:
+        return f"the code for {target} is not taken: run `launchbench build` again, or install a newer driver"
+    older = f"install a newer driver, or build with an nvcc not newer than {newest}"
+    if built:
+        return older
+    return f"add {target} to architectures" + ("" if code == 209 else f", {older}")
 
 
 def _measure_block(
