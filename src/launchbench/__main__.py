@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import launchbench
+from launchbench.config.folders import check_folders
 from launchbench.config.messages import escaped
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
 from launchbench.config.names import host_slug
@@ -22,7 +23,10 @@ from launchbench.results.protocol import MAX_LAUNCH_COUNT
 def _config(arguments: argparse.Namespace) -> Config:
     settings = os.environ.get(SETTINGS_VARIABLE)
     if arguments.config is not None or settings is None:
-        return read(arguments.config or Path("config.yaml"))
+        path = arguments.config or Path("config.yaml")
+        config = read(path)
+        check_folders(config, lambda _: str(path))
+        return config
     try:
         return load(json.loads(settings), SETTINGS_VARIABLE)
     except (ValueError, RecursionError) as error:
@@ -71,6 +75,8 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     from launchbench.aggregate.join import aggregate, write_tables
 
     config = _config(arguments)
+    if not Path(config.results_dir).exists():
+        print(f"launchbench: results_dir: {config.results_dir} does not exist: no results to join", file=sys.stderr)
     tables = aggregate(Path(config.results_dir), list(config.gpus), config.launch_counts)
     write_tables(tables, arguments.out)
 

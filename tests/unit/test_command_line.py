@@ -207,7 +207,8 @@ def test_settings_win_over_the_file_that_is_there_but_not_over_one_that_is_named
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_sweep(tmp_path / "mine", (8,), repetitions=3)
-    (tmp_path / "config.yaml").write_text("results_dir: nowhere\nlaunch_counts: [8]\n")
+    (tmp_path / "none").mkdir()
+    (tmp_path / "config.yaml").write_text("results_dir: none\nlaunch_counts: [8]\n")
     monkeypatch.setenv(SETTINGS_VARIABLE, json.dumps({"results_dir": "mine", "launch_counts": [8]}))
     assert main(["aggregate", "--out", "from-settings"]) == 0
     assert main(["aggregate", "--out", "from-file", "--config", "config.yaml"]) == 0
@@ -355,6 +356,7 @@ def test_schemas_are_written_into_no_other_folder(
 def test_aggregating_into_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTINGS_VARIABLE, "{}")
     Path("file").write_bytes(b"")
+    Path("results").mkdir()
     assert fails(capsys, "aggregate", "--out", "file") == ["file/tidy.csv: cannot be written: file is not a folder"]
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from launchbench.config.messages import escaped
+from launchbench.config.folders import check_folders
+from launchbench.config.messages import escaped, refusal
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
@@ -60,7 +61,19 @@ def settings(
         name, mapping = max(reversed(sources), key=lambda source: _depth(source[1], place))
         return name if _depth(mapping, place) else sources[0][0]
 
-    return load(config, sources[0][0], origin)
+    checked = load(config, sources[0][0], origin)
+    check_folders(checked, origin)
+    return checked
+
+
+def check_place(clone: str | Path) -> None:
+    """Snakemake takes braces in the path of the rule files for wildcards.
+
+    Raises:
+        LaunchbenchError: there are some.
+    """
+    if "{" in str(clone) or "}" in str(clone):
+        raise refusal(str(clone), "got braces in the path of this folder", "a path without { and }: rename or move it")
 
 
 def _depth(mapping: Any, place: tuple[Any, ...]) -> int:

@@ -1,0 +1,50 @@
+"""Whether the configured folders can be folders, and the products in them files. Light to import; writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from launchbench.config.messages import refusal, shown
+from launchbench.config.model import Config
+from launchbench.errors import LaunchbenchError
+
+_INSIDE = {"reports_dir": ("figures", "incomplete"), "build_dir": ("cells", "cuda", "incomplete", "logs", "tables")}
+_FILES = {
+    "reports_dir": ("*.html", "figures/*.svg", "figures/*.png"),
+    "build_dir": ("cuda/*", "tables/*.csv", "logs/*.log"),
+}
+
+
+def check_folders(config: Config, origin: Callable[[tuple[str, ...]], str]) -> None:
+    """Refuse what Snakemake would take for an up-to-date product, or end in a traceback over.
+
+    Args:
+        config: the configuration.
+        origin: where the value of a key comes from.
+
+    Raises:
+        LaunchbenchError: one line per problem.
+    """
+    problems = []
+    for key in ("results_dir", "reports_dir", "build_dir"):
+        folder = Path(getattr(config, key))
+        for path, expected in _in_the_way(key, folder):
+            what = "a folder" if path.is_dir() else "a file" if path.exists() else "a link that leads nowhere"
+            which = "which" if path == folder else f"where {shown(str(path))}"
+            clause = f"got {shown(str(folder))}, {which} is {what}"
+            problems.append(str(refusal(f"{origin((key,))}: {key}", clause, f"a {expected} there, or none yet")))
+    if problems:
+        raise LaunchbenchError("\n".join(problems))
+
+
+def _in_the_way(key: str, folder: Path) -> Iterator[tuple[Path, str]]:
+    """What is something else than it has to be, and what that is."""
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path) or path in (Path(), Path("/")))
+    inside = [folder / name for name in _INSIDE.get(key, ())]
+    for path in (nearest, *(path for path in inside if os.path.lexists(path))):
+        if not path.is_dir():  # a link that leads nowhere is none either
+            yield path, "folder"
+    for pattern in _FILES.get(key, ()):
+        yield from ((path, "file") for path in sorted(folder.glob(pattern)) if path.is_dir())
