@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -18,6 +19,9 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
 from launchbench.config.names import host_slug
 from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
+
+LOG_VARIABLE = "LAUNCHBENCH_LOG"
+"""Environment variable: file to which the traceback of an error goes that standard error tells in one line."""
 
 
 def _config(arguments: argparse.Namespace) -> Config:
@@ -137,6 +141,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _trace() -> None:
+    """Append the traceback of the error at hand to the log of the rule, where one is named."""
+    log = os.environ.get(LOG_VARIABLE)
+    if log:
+        # The line for the user must come, also where the disk is full.
+        with contextlib.suppress(OSError), Path(log).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            traceback.print_exc(file=stream)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
@@ -147,10 +160,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.action(arguments)
     except LaunchbenchError as error:
+        _trace()
         for line in str(error).split("\n"):
             print(f"launchbench: {escaped(line)}", file=sys.stderr)
         return 1
     except MemoryError:
+        _trace()
         print("launchbench: out of memory: this machine has not enough for it", file=sys.stderr)
         return 1
     except Exception:

@@ -376,6 +376,21 @@ def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(command_line, "_probe", fail)
 
 
+def test_the_log_has_the_traceback_of_what_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "rule.log"
+    log.write_text("so far\n")
+    monkeypatch.setenv("LAUNCHBENCH_LOG", str(log))
+    ending(monkeypatch, LaunchbenchError("card: is \udcff gone"))
+    assert fails(capsys, "probe") == [r"card: is \udcff gone"]
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == ["so far", "Traceback (most recent call last):"]
+    assert lines[-1] == r"launchbench.errors.LaunchbenchError: card: is \udcff gone"
+    monkeypatch.setenv("LAUNCHBENCH_LOG", str(tmp_path / "no/folder"))
+    assert fails(capsys, "probe") == [r"card: is \udcff gone"]
+
+
 def test_a_machine_without_memory_is_no_bug(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

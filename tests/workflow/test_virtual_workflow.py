@@ -453,9 +453,12 @@ def test_one_card_that_fails_does_not_keep_the_other_from_being_measured(built: 
     clone = built([H100, T4], [Fault("cuMemAlloc", 2, card=0)], launch_counts=[8])
     run = clone.snakemake("build/tables/summary.csv")
     assert run.status != 0
-    assert set(run.said) == {"launchbench: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"}
+    assert len(run.said) == 1
+    assert run.said[0].startswith("launchbench: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)")
     (log,) = (clone.path / "build" / "logs" / "measure" / "lab" / "h100").rglob("*.log")
-    assert run.said[0] in log.read_text(encoding="utf-8")
+    logged = log.read_text(encoding="utf-8").splitlines()
+    assert logged.count(run.said[0]) == logged.count("Traceback (most recent call last):") == 1
+    assert any(line.startswith("launchbench.measure.driver.DriverError: cuMemAlloc failed") for line in logged)
     assert "Traceback" not in run.text
     assert {name.split("/")[1] for name in clone.results(RESULTS)} == {"t4"}
     assert len(clone.results(RESULTS)) == 2

@@ -41,4 +41,4 @@ rule aggregate:
     message:
         "join the results"
     shell:
-        "python -m launchbench aggregate --out {params.out:q} 2>&1 | tee {log:q}"
+        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench aggregate --out {params.out:q} 2>&1 | tee -a {log:q}"

@@ -23,5 +23,5 @@ rule build:
     message:
         "compile graphs.cu for {params.architectures} with {params.nvcc}"
     shell:
-        "python -m launchbench build --source {params.source:q} --out {params.out:q}"
-        " --wheels {params.wheels:q} --nvcc-lock {params.nvcc_lock:q} 2>&1 | tee {log:q}"
+        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench build --source {params.source:q} --out {params.out:q}"
+        " --wheels {params.wheels:q} --nvcc-lock {params.nvcc_lock:q} 2>&1 | tee -a {log:q}"

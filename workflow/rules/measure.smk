@@ -22,6 +22,6 @@ rule measure:
     message:
         "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}"
     shell:
-        "python -m launchbench measure --label={wildcards.label:q}"
+        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench measure --label={wildcards.label:q}"
         " --card={wildcards.card:q} --launch-count={wildcards.launch_count:q} --binaries {params.binaries:q}"
-        " --receipt {output.receipt:q} 2>&1 | tee {log:q}"
+        " --receipt {output.receipt:q} 2>&1 | tee -a {log:q}"

@@ -41,4 +41,4 @@ rule report:
     message:
         "render {output.page}"
     shell:
-        "python -m launchbench report --tables {params.tables:q} 2>&1 | tee {log:q}"
+        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench report --tables {params.tables:q} 2>&1 | tee -a {log:q}"
