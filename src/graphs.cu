@@ -16,6 +16,51 @@ extern "C" __global__ void tiny(float* d) { d[0] += 1.0f; }
 // The control: same parameter, no memory access.
 extern "C" __global__ void empty(float*) {}
 
+// Both for launches that depend by program: the next one may be set up at once, and each waits until its
+// predecessor has ended and its writes are visible, so the count stays exact. Below sm_90 there is no such
+// launch, and these are never used.
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+extern "C" __global__ void tiny_dependent(float* d) {
+  wait_for_predecessor();
+  d[0] += 1.0f;
+}
+
+extern "C" __global__ void empty_dependent(float*) { wait_for_predecessor(); }
+
+// The floor: the increments of a whole loop in one launch, through memory each time, and in a register
+// (nvcc makes one load and one store of that loop).
+extern "C" __global__ void fused_memory(float* d, unsigned count) {
+  volatile float* seen = d;
+  for (unsigned i = 0; i < count; ++i) seen[0] = seen[0] + 1.0f;
+}
+
+extern "C" __global__ void fused_register(float* d, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) d[0] += 1.0f;
+}
+
+__device__ __forceinline__ unsigned long long nanoseconds() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+// Holds its stream until the host sets words[0], or for limit_ns; words[1] says that it was for limit_ns.
+extern "C" __global__ void gate(volatile unsigned* words, unsigned long long limit_ns) {
+  const unsigned long long begin = nanoseconds();
+  while (!words[0]) {
+    if (nanoseconds() - begin > limit_ns) {
+      words[1] = 1;
+      return;
+    }
+  }
+}
+
 #ifdef LAUNCHBENCH_LIBRARY
 
 #include <cuda.h>
@@ -25,11 +70,13 @@ namespace {
 
 using LaunchKernel = CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                   CUstream, void**, void**);
+using LaunchKernelEx = CUresult (*)(const CUlaunchConfig*, CUfunction, void**, void**);
 
 // Looked up in the driver that the process has loaded already, so that building needs no driver and no stub.
-LaunchKernel find_launch_kernel() {
+template <typename Function>
+Function find(const char* name) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  return driver ? reinterpret_cast<LaunchKernel>(dlsym(driver, "cuLaunchKernel")) : nullptr;
+  return driver ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
 }
 
 }  // namespace
@@ -38,13 +85,43 @@ LaunchKernel find_launch_kernel() {
 // that is not CUDA_SUCCESS, or CUDA_ERROR_NOT_INITIALIZED where no driver is loaded.
 extern "C" int launchbench_issue_driver(CUfunction function, CUstream stream, CUdeviceptr buffer, unsigned count) {
   static LaunchKernel launch = nullptr;
-  if (!launch && !(launch = find_launch_kernel())) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!launch && !(launch = find<LaunchKernel>("cuLaunchKernel"))) return CUDA_ERROR_NOT_INITIALIZED;
   void* arguments[] = {&buffer};
   for (unsigned i = 0; i < count; ++i) {
     CUresult result = launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
+}
+
+// The same, each launch dependent by program on the one before (programmatic stream serialization); `function` has
+// to wait for its predecessor itself.
+extern "C" int launchbench_issue_dependent(CUfunction function, CUstream stream, CUdeviceptr buffer, unsigned count) {
+  static LaunchKernelEx launch = nullptr;
+  if (!launch && !(launch = find<LaunchKernelEx>("cuLaunchKernelEx"))) return CUDA_ERROR_NOT_INITIALIZED;
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void* arguments[] = {&buffer};
+  for (unsigned i = 0; i < count; ++i) {
+    CUresult result = launch(&config, function, arguments, nullptr);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// One launch that does the work of a whole loop.
+extern "C" int launchbench_issue_fused(CUfunction function, CUstream stream, CUdeviceptr buffer, unsigned count) {
+  static LaunchKernel launch = nullptr;
+  if (!launch && !(launch = find<LaunchKernel>("cuLaunchKernel"))) return CUDA_ERROR_NOT_INITIALIZED;
+  void* arguments[] = {&buffer, &count};
+  return launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
 }
 
 // The same through the runtime's <<<>>>; returns a cudaError_t.

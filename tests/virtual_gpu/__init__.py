@@ -62,6 +62,11 @@ class Card:
     graph_launch_node_us: float = 0.0
     graph_fixed_us: float = 4.0
     node_us: float = 0.5
+    dependent_pace_us: float = 1.25
+    dependent_node_us: float = 0.375
+    fused_memory_us: float = 0.25
+    fused_register_us: float = 0.00390625
+    graph_node_bytes: float = 1024
     levels_us: tuple[float, ...] = (0.2,)
     page_bytes: int = 4096
     noise: float = 0.0
@@ -111,6 +116,26 @@ class Card:
     def replay_total_us(self, launch_count: int, kernel: str = "empty", address: int = 0) -> float:
         """By the host clock, from before the launch of the graph until the synchronize returned."""
         return self.replay_us(launch_count, kernel, address) + self.sync_us
+
+    def mode_us(self, mode: str, launch_count: int, kernel: str, address: int) -> float:
+        """Between the two events around one interval of a mode of ``launchbench.results.protocol.PlacedMode``."""
+        level = self.kernel_us(kernel, address)
+        if mode == "loop":
+            return self.loop_us(launch_count, kernel, address)
+        if mode == "queued":
+            return launch_count * (self.pace_us + level)
+        if mode == "loop-dependent":
+            pace = self.dependent_pace_us + level
+            return max(
+                launch_count * self.issue_ex_us + max(self.event_us, pace), self.issue_ex_us + launch_count * pace
+            )
+        if mode.startswith("fused"):
+            each = self.fused_memory_us if mode == "fused-memory" else self.fused_register_us
+            return self.issue_us + max(self.event_us, self.pace_us + launch_count * each)
+        if mode == "replay-dependent":
+            device = self.graph_fixed_us + launch_count * (self.dependent_node_us + level)
+            return self.graph_launch_us + max(self.event_us, device)
+        return self.replay_us(launch_count, kernel, address)
 
     def once_us(self, launch_count: int) -> tuple[float, float, float]:
         """By the host clock: capture, instantiation, upload."""

@@ -108,6 +108,7 @@ CUresult call_begin(struct call *call, struct site *site, bool needs_context) {
   call->clock_us = clock_us();
   count_call(site);
   struct context *context = current();
+  if (context) open_gates(context);
   CUresult result = meet_fault(site->name, context ? card_index(context->card) : -1);
   if (result) return result;
   if (strcmp(site->name, "cuInit") == 0) initialized = true;

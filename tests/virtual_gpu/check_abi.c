@@ -4,6 +4,7 @@
 
 // cuda.h defines the same names; those of cuda_abi.h are wanted under other ones here.
 typedef CUlaunchConfig real_launch_config;
+typedef CUlaunchAttribute real_launch_attribute;
 typedef CUDA_KERNEL_NODE_PARAMS real_kernel_node;
 typedef CUgraphExecUpdateResultInfo real_update_info;
 typedef CUDA_GRAPH_INSTANTIATE_PARAMS real_instantiate;
@@ -12,6 +13,7 @@ typedef CUuuid real_uuid;
 typedef CUdeviceptr real_address;
 typedef CUresult real_result;
 
+#define CUlaunchAttribute our_launch_attribute
 #define CUlaunchConfig our_launch_config
 #define CUDA_KERNEL_NODE_PARAMS our_kernel_node
 #define CUgraphExecUpdateResultInfo our_update_info
@@ -44,6 +46,9 @@ SAME_SIZE(result);
 SAME_SIZE(address);
 SAME_SIZE(uuid);
 SAME_SIZE(edge);
+SAME_SIZE(launch_attribute);
+SAME_PLACE(launch_attribute, id);
+_Static_assert(offsetof(our_launch_attribute, value) == offsetof(real_launch_attribute, value), "launch_attribute.value");
 SAME_SIZE(launch_config);
 SAME_PLACE(launch_config, sharedMemBytes);
 SAME_PLACE(launch_config, hStream);

@@ -26,11 +26,20 @@ typedef struct {
 } CUuuid;
 
 typedef struct {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int programmaticStreamSerializationAllowed;
+  } value;
+} CUlaunchAttribute;
+
+typedef struct {
   unsigned int gridDimX, gridDimY, gridDimZ;
   unsigned int blockDimX, blockDimY, blockDimZ;
   unsigned int sharedMemBytes;
   CUstream hStream;
-  void *attrs;
+  CUlaunchAttribute *attrs;
   unsigned int numAttrs;
 } CUlaunchConfig;
 

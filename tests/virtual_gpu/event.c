@@ -4,13 +4,21 @@
 
 #include "virtual_gpu.h"
 
+static struct event *all_events;
+
+void bring_forward_events(const struct stream *stream, double from, double by) {
+  for (struct event *event = all_events; event; event = event->next)
+    if (event->stream == stream && event->time >= from) event->time -= by;
+}
+
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags) {
   CONTEXT_CALL(cuEventCreate);
   const unsigned all_flags = 7;
   if (flags & ~all_flags) return CUDA_ERROR_INVALID_VALUE;
   struct event *created = calloc(1, sizeof *created);
-  *created = (struct event){.kind = EVENT, .context = current(), .timing = !(flags & CU_EVENT_DISABLE_TIMING)};
-  *event = created;
+  *created = (struct event){
+      .kind = EVENT, .context = current(), .timing = !(flags & CU_EVENT_DISABLE_TIMING), .next = all_events};
+  *event = all_events = created;
   return CUDA_SUCCESS;
 }
 
@@ -47,6 +55,7 @@ static CUresult record(struct event *event, CUstream handle) {
   spend_us(stream->context->card->costs.event_us * burst_factor(stream->context));
   event->capture_id = 0;
   event->recorded = true;
+  event->stream = stream;
   event->time = clock_us() > stream->timeline.busy_until ? clock_us() : stream->timeline.busy_until;
   return CUDA_SUCCESS;
 }

@@ -96,13 +96,16 @@ static CUresult apply(struct node *node, const CUDA_KERNEL_NODE_PARAMS *from) {
   struct kernel *kernel = from->func ? from->func : from->kern;
   CUlaunchConfig how = launch_of(from);
   CUdeviceptr address = 0;
+  unsigned count = 1;
   if (node->type != CU_GRAPH_NODE_TYPE_KERNEL || !alive(kernel, KERNEL)) return CUDA_ERROR_INVALID_VALUE;
   if (!from->gridDimX || !from->blockDimX || from->extra) return CUDA_ERROR_INVALID_VALUE;
   if (kernel->counts) {
     if (!from->kernelParams) return CUDA_ERROR_INVALID_VALUE;
     memcpy(&address, from->kernelParams[0], sizeof address);
+    if (kernel->work != PLAIN) memcpy(&count, from->kernelParams[1], sizeof count);
   }
   set_kernel(node, kernel, address, &how);
+  node->value = count;
   return CUDA_SUCCESS;
 }
 
@@ -223,12 +226,17 @@ static void upload(struct exec *exec, struct stream *stream) {
   exec->uploaded = true;
 }
 
+static double graph_bytes(const struct exec *exec) {
+  return exec->context->card->costs.graph_node_bytes * (double)exec->program->node_count;
+}
+
 static CUresult instantiate(CUgraphExec *exec, CUgraph graph) {
   if (!alive(graph, GRAPH)) return CUDA_ERROR_INVALID_VALUE;
   struct exec *created = calloc(1, sizeof *created);
   *created = (struct exec){
       .kind = EXEC, .context = current(), .program = program_of(graph), .sources = sources_of(graph)};
   retain_objects(created, graph);
+  created->context->graph_bytes += graph_bytes(created);
   const struct costs *costs = &created->context->card->costs;
   spend_us((costs->instantiate_us + costs->instantiate_node_us * (double)graph->node_count) *
            burst_factor(created->context));
@@ -259,6 +267,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, C
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   PLAIN_CALL(cuGraphExecDestroy);
   if (!alive(exec, EXEC)) return CUDA_ERROR_INVALID_VALUE;
+  exec->context->graph_bytes -= graph_bytes(exec);
   release_program(exec->program);
   for (size_t i = 0; i < exec->object_count; ++i) release_object(exec->objects[i], 1);
   free(exec->objects);
@@ -285,14 +294,17 @@ static void replay(struct op *op) {
   for (size_t i = 0; i < op->program->node_count && !op->context->lost; ++i) {
     const struct node *node = &op->program->nodes[i];
     if (node->type == CU_GRAPH_NODE_TYPE_MEMSET) fill_node(op, node);
-    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->kernel->counts) count_up(op, node->address);
+    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->kernel->counts) count_up(op, node->address, node->value);
   }
 }
 
 static double replay_us(const struct card *card, const struct program *program) {
-  double time = card->costs.graph_fixed_us + card->costs.node_us * (double)program->node_count;
-  for (size_t i = 0; i < program->node_count; ++i)
-    if (program->nodes[i].kernel) time += kernel_us(card, program->nodes[i].kernel, program->nodes[i].address);
+  double time = card->costs.graph_fixed_us;
+  for (size_t i = 0; i < program->node_count; ++i) {
+    const struct node *node = &program->nodes[i];
+    time += node->dependent ? card->costs.dependent_node_us : card->costs.node_us;
+    if (node->kernel) time += kernel_us(card, node->kernel, node->address, node->value);
+  }
   return time;
 }
 

@@ -147,6 +147,45 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
 }
 CUresult cuMemFree(CUdeviceptr address) ALIAS(cuMemFree_v2);
 
+EXPORT CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) {
+  CONTEXT_CALL(cuMemGetInfo);
+  const struct context *context = current();
+  const struct card *card = context->card;
+  const double mib = 1048576, taken = context->owned_bytes + context->graph_bytes;
+  *total = (size_t)(card->memory_mb * mib);
+  *unused = (size_t)((card->memory_mb - card->used_mb) * mib - taken);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemGetInfo(size_t *unused, size_t *total) ALIAS(cuMemGetInfo_v2);
+
+// Memory of the host that the device sees, at the same address.
+EXPORT CUresult cuMemHostAlloc(void **host, size_t size, unsigned flags) {
+  CONTEXT_CALL(cuMemHostAlloc);
+  CUresult result = unsafe_call();
+  if (result) return result;
+  if (!size || flags & ~(unsigned)CU_MEMHOSTALLOC_DEVICEMAP) return CUDA_ERROR_INVALID_VALUE;
+  *host = calloc(1, size);
+  return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *host, unsigned flags) {
+  CONTEXT_CALL(cuMemHostGetDevicePointer);
+  if (!host || flags) return CUDA_ERROR_INVALID_VALUE;
+  *address = (CUdeviceptr)(uintptr_t)host;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *host, unsigned flags)
+    ALIAS(cuMemHostGetDevicePointer_v2);
+
+EXPORT CUresult cuMemFreeHost(void *host) {
+  CONTEXT_CALL(cuMemFreeHost);
+  CUresult result = unsafe_call();
+  if (result) return result;
+  wait_for_all(current());
+  free(host);
+  return CUDA_SUCCESS;
+}
+
 // ---------------------------------------------------------------- copies by the host, on the legacy stream
 
 static CUresult begin_copy(struct context *context) {
@@ -225,10 +264,10 @@ EXPORT CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, size_t cou
   return CUDA_SUCCESS;
 }
 
-void count_up(struct op *op, CUdeviceptr address) {
+void count_up(struct op *op, CUdeviceptr address, unsigned times) {
   float *counter = mapped_bytes(op->context, address, sizeof *counter);
   if (counter) {
-    *counter += 1.0f;
+    for (unsigned i = 0; i < times; ++i) *counter += 1.0f;
   } else {
     lose_context(op);
   }

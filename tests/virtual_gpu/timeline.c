@@ -88,11 +88,32 @@ double device_factor(struct context *context) {
   return burst_factor(context) * throttle_slowdown(card_index(context->card));
 }
 
-double kernel_us(const struct card *card, const struct kernel *kernel, CUdeviceptr address) {
+double kernel_us(const struct card *card, const struct kernel *kernel, CUdeviceptr address, unsigned count) {
+  if (kernel->work == FUSED_MEMORY) return card->costs.fused_memory_us * count;
+  if (kernel->work == FUSED_REGISTER) return card->costs.fused_register_us * count;
   if (!kernel->counts) return 0;
   uint64_t page = address / (uint64_t)card->costs.page_bytes;
   page = (page ^ (page >> 15)) * 0x9e3779b97f4a7c15u;
   return card->costs.levels[(page >> 33) % (uint64_t)card->costs.level_count];
+}
+
+// The host opens a gate by writing to memory that the device sees, which is noticed at its next call. What was
+// queued behind the gate then moves to where it would have been.
+void open_gates(struct context *context) {
+  for (struct stream *stream = context->streams; stream; stream = stream->next) {
+    if (!stream->gate) continue;
+    bool over = the_clock_us >= stream->gate_ends;
+    if (!over && !*(volatile unsigned *)stream->gate) continue;
+    double by = over ? 0 : stream->gate_ends - the_clock_us;
+    struct timeline *timeline = &stream->timeline;
+    for (size_t i = 0; i < timeline->count; ++i) {
+      struct op *op = &timeline->ops[(timeline->first + i) % timeline->room];
+      if (op->end >= stream->gate_ends) op->end -= by;
+    }
+    timeline->busy_until -= by;
+    bring_forward_events(stream, stream->gate_ends, by);
+    stream->gate = NULL;
+  }
 }
 
 static double legacy_order(const struct stream *stream) {

@@ -28,6 +28,9 @@ struct costs {
   double upload_us, upload_node_us;
   double graph_launch_us, graph_launch_node_us;  // host
   double graph_fixed_us, node_us;                // device
+  double dependent_pace_us, dependent_node_us;   // device, instead of pace_us and node_us, from compute capability 9.0
+  double fused_memory_us, fused_register_us;     // device, one increment of a fused kernel
+  double graph_node_bytes;                       // device memory of an executable graph
   double levels[MAX_LEVELS];                     // device, added to each `tiny`, by the page of its address
   int level_count;
   double page_bytes;
@@ -145,6 +148,7 @@ struct op {
   CUdeviceptr address;
   unsigned value;
   size_t count;
+  unsigned *gate;  // the two words of a gate
 };
 
 struct timeline {
@@ -157,7 +161,7 @@ void submit(struct stream *stream, struct op op, double duration);
 double burst_factor(struct context *context);   // on every cost, of the host and of the device
 double device_factor(struct context *context);  // on what the device does: the burst and throttling
 void new_burst(struct context *context);
-double kernel_us(const struct card *card, const struct kernel *kernel, CUdeviceptr address);
+double kernel_us(const struct card *card, const struct kernel *kernel, CUdeviceptr address, unsigned count);
 void drop_timeline(struct timeline *timeline);
 
 // ---------------------------------------------------------------- device.c, context.c
@@ -180,7 +184,7 @@ struct context {
   double burst;  // factor of the present burst; 0 = not drawn yet
   uint64_t bursts, random;
   struct range *memory;
-  double owned_bytes;
+  double owned_bytes, graph_bytes;
 };
 
 struct context *current(void);
@@ -202,9 +206,14 @@ struct stream {
   struct capture *capture;  // NULL = not capturing
   struct node **leaves;     // of the capture, the nodes that the next one depends on
   size_t leaf_count;
+  unsigned *gate;    // closed so far; NULL = none
+  double gate_ends;  // when it opens by itself
   CUgraphEdgeData *edges;  // as many, for cuStreamGetCaptureInfo
   struct stream *next;
 };
+
+void open_gates(struct context *context);  // those whose word the host has set
+void bring_forward_events(const struct stream *stream, double from, double by);
 
 struct stream *new_stream(struct context *context, bool non_blocking, int priority);
 void kill_stream(struct stream *stream);
@@ -215,6 +224,8 @@ struct event {
   struct context *context;
   bool timing, recorded;
   double time;
+  struct stream *stream;  // recorded on
+  struct event *next;     // all events of this process
   uint64_t capture_id;  // of the capture it was last recorded in; 0 = none
   struct node **leaves;
   size_t leaf_count;
@@ -229,7 +240,7 @@ double throttle_slowdown(int card);
 void *mapped_bytes(struct context *context, CUdeviceptr address, size_t size);  // owned or not; NULL: unmapped
 void *owned_bytes(struct context *context, CUdeviceptr address, size_t size);   // NULL: not inside an allocation
 void drop_memory(struct context *context);
-void count_up(struct op *op, CUdeviceptr address);           // d[0] += 1.0f
+void count_up(struct op *op, CUdeviceptr address, unsigned times);  // d[0] += 1.0f
 void fill_node(struct op *op, const struct node *node);
 
 // ---------------------------------------------------------------- module.c
@@ -238,7 +249,9 @@ struct kernel {
   enum kind kind;
   struct library *library;
   char *name;
-  bool counts;  // `tiny`: d[0] += 1.0f
+  bool counts;     // d[0] += 1.0f: `tiny`, and the fused kernels as often as they are told
+  bool dependent;  // waits for its predecessor itself
+  enum work { PLAIN, FUSED_MEMORY, FUSED_REGISTER, GATE } work;
   struct kernel *next;
 };
 
@@ -251,7 +264,8 @@ struct node {
   struct kernel *kernel;
   CUdeviceptr address;  // the kernel's parameter, or of a memset
   CUlaunchConfig how;
-  unsigned value;  // of a memset
+  bool dependent;  // by a programmatic edge
+  unsigned value;  // of a memset, or the increments of a fused kernel
   size_t count;
   struct node **dependencies;
   size_t dependency_count;

@@ -24,21 +24,28 @@ class NativeLoops:
     def __init__(self, path: Path) -> None:
         try:
             self._library = ctypes.CDLL(str(path.resolve()))
-            self._driver = self._library.launchbench_issue_driver
+            self._driver = {
+                kind: getattr(self._library, f"launchbench_issue_{kind}") for kind in ("driver", "dependent", "fused")
+            }
             self._runtime = {
                 kernel: getattr(self._library, f"launchbench_issue_runtime_{kernel}") for kernel in ("tiny", "empty")
             }
         except (OSError, AttributeError) as error:
             raise LaunchbenchError(escaped(f"{path}: cannot be loaded: {error}")) from error
-        self._driver.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint]
-        self._driver.restype = ctypes.c_int
+        for function in self._driver.values():
+            function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint]
+            function.restype = ctypes.c_int
         for function in self._runtime.values():
             function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint]
             function.restype = ctypes.c_int
 
-    def driver_loop(self, function: int, stream: int, buffer: int, launch_count: int) -> Issue:
-        """A loop of ``cuLaunchKernel``; all handles and the buffer are addresses as integers."""
-        loop = self._driver
+    def driver_loop(self, function: int, stream: int, buffer: int, launch_count: int, kind: str = "driver") -> Issue:
+        """A loop of ``cuLaunchKernel``; all handles and the buffer are addresses as integers.
+
+        ``kind`` may also be ``dependent``, where each launch depends by program on the one before
+        (``cuLaunchKernelEx`` with programmatic stream serialization), or ``fused``: one launch that is told N.
+        """
+        loop = self._driver[kind]
         arguments = (
             ctypes.c_void_p(function),
             ctypes.c_void_p(stream),
