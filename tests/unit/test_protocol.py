@@ -44,7 +44,7 @@ def test_float32_stops_counting_where_it_is_said_to() -> None:
 
 @pytest.mark.parametrize("field", list(Protocol.model_fields))
 def test_every_parameter_changes_the_hash(field: str) -> None:
-    changed = DEFAULT | {field: DEFAULT[field] + 1}
+    changed = DEFAULT | {field: DEFAULT.get(field, 0) + 1}
     assert Protocol(**changed).block_hash("cuda-python", "tiny") != Protocol(**DEFAULT).block_hash(
         "cuda-python", "tiny"
     )

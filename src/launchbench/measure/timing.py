@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from cuda.core import Device, Event, Stream
     from cuda.core import Kernel as DeviceKernel
 
+    from launchbench.measure.gate import Gate
+
 FLOAT_BYTES = 4
-_INSTANTIATION = (
+INSTANTIATION = (
     "cuGraphInstantiateWithParams",
     "cuUserObjectCreate",
     "cuGraphRetainUserObject",
@@ -174,8 +177,8 @@ def _cuda_python_loop(kernel: DeviceKernel, stream: Stream, address: int, launch
 
 
 @contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    # A collection inside a timed interval would be Python's time, not the launch's.
+def without_garbage_collection() -> Iterator[None]:
+    """No collection inside a timed interval: it would be Python's time, not the launch's."""
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -248,7 +251,7 @@ def time_block(
         _synchronize(stream)
         first_replay_us = _since_us(start)
 
-        with _without_garbage_collection():
+        with without_garbage_collection():
             repetitions, rounds = _repeat(stream, loop, graph, (first, second), launch_count, counter, protocol)
         counter.settle()
     finally:
@@ -283,7 +286,7 @@ def _capture(stream: Stream, loop: Loop) -> tuple[Any, float, float]:
         builder.end_building()
     capture_us = _since_us(start)
     start = time.perf_counter_ns()
-    with naming(*_INSTANTIATION):
+    with naming(*INSTANTIATION):
         graph = builder.complete()
     instantiate_us = _since_us(start)
     builder.close()
@@ -306,7 +309,7 @@ def _repeat(
 ) -> tuple[list[dict[str, Any]], int]:
     """Warm up, then time; loop and replay alternate, and so does which of them goes first."""
     begun = time.perf_counter_ns()
-    timer = _Timer(stream, events, begun)
+    timer = Timer(stream, events, begun)
     replay = Loop("cuGraphLaunch", partial(graph.launch, stream), lambda _: None)
 
     def one_round(number: int) -> list[dict[str, Any]]:
@@ -326,7 +329,7 @@ def _repeat(
     return [row for number in range(protocol.repetitions) for row in one_round(number)], rounds
 
 
-class _Timer:
+class Timer:
     """Times one piece of work by the events and by the host clock, in one go."""
 
     def __init__(self, stream: Stream, events: tuple[Event, Event], begun_ns: int) -> None:
@@ -337,9 +340,12 @@ class _Timer:
         self._begun_ns = begun_ns
         self._errors = (CUDAError, RuntimeError)
 
-    def time(self, work: Loop) -> dict[str, float]:
+    def time(self, work: Loop, gate: Gate | None = None) -> dict[str, float]:
+        """Microseconds of one interval; with a gate nothing starts on the device before all is issued."""
         stream, issue, clock, launch = self._stream, work.issue, time.perf_counter_ns, work.call
         under_way = "cuEventRecord"
+        if gate:
+            gate.close()
         try:
             stream.record(self._first)
             under_way = launch
@@ -348,6 +354,8 @@ class _Timer:
             issued = clock()
             under_way = "cuEventRecord"
             stream.record(self._second)
+            if gate:
+                gate.open()
             under_way = "cuStreamSynchronize"
             stream.sync()
             done = clock()
@@ -356,6 +364,8 @@ class _Timer:
         except self._errors as error:
             raise core_error(error, under_way) from error
         work.check(status)
+        if gate and gate.gave_up():
+            gpu_us = math.nan  # the launches were not all queued when the first one began
         return {
             "start_us": round((start - self._begun_ns) / 1e3, 3),
             "gpu_us": round(gpu_us, 4),

@@ -17,6 +17,16 @@ PROTOCOL_VERSION = 1
 LaunchPath = Literal["native-driver", "native-runtime", "cuda-python"]
 Kernel = Literal["tiny", "empty"]
 Mode = Literal["loop", "replay"]
+PlacedMode = Literal[
+    "loop",
+    "replay",
+    "replay-batch",
+    "queued",
+    "loop-dependent",
+    "replay-dependent",
+    "fused-memory",
+    "fused-register",
+]
 
 LAUNCH_PATHS: tuple[str, ...] = get_args(LaunchPath)
 KERNELS: tuple[str, ...] = get_args(Kernel)
@@ -39,6 +49,9 @@ class Protocol(BaseModel):
     repetitions: int = Field(ge=1, description="timed repetitions of loop and of replay, alternating")
     warmup_rounds: int = Field(ge=1, description="untimed rounds, one loop and one replay each, before them")
     warmup_ms: int = Field(ge=0, description="the untimed rounds go on for at least this long")
+    placements: int | None = Field(None, ge=1, description="places of the buffer; repetitions are of each")
+    full_placements: int | None = Field(None, ge=1, description="how many of them get every mode")
+    pool_mib: int | None = Field(None, ge=1, description="size of the allocation that they lie in")
 
     def block_hash(self, launch_path: str, kernel: str) -> str:
         """Identity of one block: 12 hex digits over these parameters, the launch path and the kernel.
@@ -46,6 +59,6 @@ class Protocol(BaseModel):
         It does not depend on which other paths or kernels the same job measured, so adding one to the
         configuration leaves the rows of the others comparable.
         """
-        identity = {**self.model_dump(), "launch_path": launch_path, "kernel": kernel}
+        identity = {**self.model_dump(exclude_none=True), "launch_path": launch_path, "kernel": kernel}
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,268 @@
+"""The ways in which one block executes its N kernels, each bound to the placement that is being timed.
+
+It issues and captures; it holds no clock but those of the one-off costs, and decides no order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from launchbench.errors import LaunchbenchError
+from launchbench.measure.driver import call, naming
+from launchbench.measure.gate import Gate
+from launchbench.measure.native import NativeLoops, check_driver
+from launchbench.measure.timing import INSTANTIATION, Loop, make_loop
+from launchbench.results.protocol import QUEUE_DEPTH
+
+if TYPE_CHECKING:
+    from cuda.core import Kernel, Stream
+
+DEPENDENT_CAPABILITY = (9, 0)
+"""Programmatic dependent launch needs compute capability 9.0 (CUDA C++ Programming Guide, that chapter)."""
+
+GATED_COUNT = QUEUE_DEPTH // 2
+"""Largest N that is issued behind a gate: with room to spare below the queue's depth."""
+
+BATCH_NODES = 512
+"""A replay of fewer nodes is also timed as many at once as make this many, for the events to resolve."""
+
+
+def modes_of(launch_path: str, kernel: str, launch_count: int, capability: tuple[int, int]) -> dict[str, str]:
+    """Mode -> why it cannot be timed here, empty where it can, in the order of ``protocol.MODES``.
+
+    Only the native loop through the driver has more than loop and replay: the others would repeat it.
+    """
+    modes = {"loop": "", "replay": ""}
+    if launch_path != "native-driver":
+        return modes
+    if launch_count < BATCH_NODES:
+        modes["replay-batch"] = ""
+    past = f"N = {launch_count} is past what is issued behind a gate, {GATED_COUNT}"
+    modes["queued"] = past if launch_count > GATED_COUNT else ""
+    needs = "compute capability {}.{} has no programmatic dependent launch, 9.0 has".format(*capability)
+    for mode in ("loop-dependent", "replay-dependent"):
+        modes[mode] = "" if capability >= DEPENDENT_CAPABILITY else needs
+    if kernel == "tiny":
+        modes["fused-memory"] = modes["fused-register"] = ""
+    return modes
+
+
+@dataclass
+class Mode:
+    """One way, bound to a placement.
+
+    Attributes:
+        name: one of ``protocol.MODES``.
+        work: issues it.
+        launches: kernels that increment, over the whole interval; a fused kernel counts as N.
+        replays: graph launches in the interval, 0 in a loop.
+        gate: closed before and opened after issuing.
+    """
+
+    name: str
+    work: Loop
+    launches: int
+    replays: int = 0
+    gate: Gate | None = None
+
+
+@dataclass
+class Costs:
+    """Host times in microseconds of what is done once a graph, a sample each."""
+
+    capture_us: list[float] = field(default_factory=list)
+    instantiate_us: list[float] = field(default_factory=list)
+    upload_us: list[float] = field(default_factory=list)
+    first_replay_us: list[float] = field(default_factory=list)
+    recapture_us: list[float] = field(default_factory=list)
+    update_us: list[float] = field(default_factory=list)
+    graph_bytes: list[int] = field(default_factory=list)
+
+
+class MovableGraph:
+    """An executable graph of one loop whose buffer can be changed: capture anew, then ``cuGraphExecUpdate``."""
+
+    def __init__(self, stream: Stream, loop: Loop, costs: Costs) -> None:
+        self._stream = stream
+        self._costs = costs
+        start = time.perf_counter_ns()
+        builder = _captured(stream, loop)
+        costs.capture_us.append(_since_us(start))
+        before = _unused_bytes()
+        start = time.perf_counter_ns()
+        with naming(*INSTANTIATION):
+            self._graph = builder.complete()
+        costs.instantiate_us.append(_since_us(start))
+        builder.close()
+        start = time.perf_counter_ns()
+        with naming("cuGraphUpload"):
+            self._graph.upload(stream)
+        _synchronize(stream)
+        costs.upload_us.append(_since_us(start))
+        costs.graph_bytes.append(max(0, before - _unused_bytes()))
+
+    def move(self, loop: Loop) -> None:
+        """Make it replay this loop instead, which differs in the buffer only."""
+        start = time.perf_counter_ns()
+        builder = _captured(self._stream, loop)
+        self._costs.recapture_us.append(_since_us(start))
+        start = time.perf_counter_ns()
+        with naming("cuGraphExecUpdate"):
+            self._graph.update(builder)
+        self._costs.update_us.append(_since_us(start))
+        builder.close()
+
+    def replay(self) -> Loop:
+        """One graph launch."""
+        return Loop("cuGraphLaunch", partial(self._graph.launch, self._stream), lambda _: None)
+
+    def batch(self, replays: int) -> Loop:
+        """So many graph launches in a row."""
+        launch = partial(self._graph.launch, self._stream)
+
+        def issue() -> None:
+            for _ in range(replays):
+                launch()
+
+        return Loop("cuGraphLaunch", issue, lambda _: None)
+
+    def close(self) -> None:
+        """Release it."""
+        self._graph.close()
+
+
+class Block:
+    """All modes of one launch path and kernel that can be timed here."""
+
+    def __init__(
+        self,
+        launch_path: str,
+        kernel: str,
+        launch_count: int,
+        names: Sequence[str],
+        kernels: dict[str, Kernel],
+        loops: NativeLoops,
+        stream: Stream,
+    ) -> None:
+        self.launch_path = launch_path
+        self.kernel = kernel
+        self.launch_count = launch_count
+        self.names = tuple(names)
+        self.costs = Costs()
+        self._kernels = kernels
+        self._loops = loops
+        self._stream = stream
+        self._graphs: dict[str, MovableGraph] = {}
+        self._gate: Gate | None = None
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Block]:
+        """Gate and graphs are released at the end, whatever happens."""
+        with contextlib.ExitStack() as stack:
+            if "queued" in self.names:
+                self._gate = stack.enter_context(Gate(self._function("gate"), int(self._stream.handle)))
+            try:
+                yield self
+            finally:
+                for graph in self._graphs.values():
+                    graph.close()
+                self._graphs.clear()
+
+    def loop_at(self, address: int) -> Loop:
+        """The plain loop on this buffer."""
+        return make_loop(
+            self.launch_path,
+            self.kernel,
+            self._kernels[self.kernel],
+            self._loops,
+            self._stream,
+            address,
+            self.launch_count,
+        )
+
+    def sample_costs(self, address: int) -> int:
+        """Make the graph of the plain loop once more and replay it; the number of increments it makes."""
+        graph = MovableGraph(self._stream, self.loop_at(address), self.costs)
+        try:
+            start = time.perf_counter_ns()
+            with naming("cuGraphLaunch"):
+                graph.replay().issue()
+            _synchronize(self._stream)
+            self.costs.first_replay_us.append(_since_us(start))
+        finally:
+            graph.close()
+        return self.launch_count
+
+    def at(self, address: int, names: Sequence[str]) -> list[Mode]:
+        """These modes, working on this buffer."""
+        plain, count = self.loop_at(address), self.launch_count
+        modes = []
+        for name in names:
+            if name == "loop":
+                modes.append(Mode(name, plain, count))
+            elif name == "queued":
+                modes.append(Mode(name, plain, count, gate=self._gate))
+            elif name == "replay":
+                modes.append(Mode(name, self._graph("plain", plain).replay(), count, replays=1))
+            elif name == "replay-batch":
+                replays = BATCH_NODES // count
+                modes.append(Mode(name, self._graphs["plain"].batch(replays), count * replays, replays=replays))
+            elif name == "loop-dependent":
+                modes.append(Mode(name, self._native(f"{self.kernel}_dependent", "dependent", address), count))
+            elif name == "replay-dependent":
+                dependent = self._native(f"{self.kernel}_dependent", "dependent", address)
+                modes.append(Mode(name, self._graph("dependent", dependent).replay(), count, replays=1))
+            else:
+                modes.append(Mode(name, self._native(name.replace("-", "_"), "fused", address), count))
+        return modes
+
+    def _graph(self, name: str, loop: Loop) -> MovableGraph:
+        if name in self._graphs:
+            self._graphs[name].move(loop)
+        else:
+            # What the dependent one costs is not told apart: its one-off costs are not those of the plain loop.
+            costs = self.costs if name == "plain" else Costs()
+            self._graphs[name] = MovableGraph(self._stream, loop, costs)
+        return self._graphs[name]
+
+    def _native(self, function: str, kind: str, address: int) -> Loop:
+        handle, stream = self._function(function), int(self._stream.handle)
+        issue = self._loops.driver_loop(handle, stream, address, self.launch_count, kind)
+        return Loop("cuLaunchKernelEx" if kind == "dependent" else "cuLaunchKernel", issue, check_driver)
+
+    def _function(self, name: str) -> int:
+        return int(call("cuKernelGetFunction", self._kernels[name].handle))
+
+
+def _captured(stream: Stream, loop: Loop) -> Any:
+    with naming("cuStreamGetCaptureInfo", "cuStreamBeginCapture"):
+        builder = stream.create_graph_builder()
+        builder.begin_building(mode="global")
+    try:
+        loop.run()
+    except LaunchbenchError:
+        # The error of the launch says more than that of the end of a capture which it has invalidated.
+        with contextlib.suppress(LaunchbenchError), naming("cuStreamEndCapture"):
+            builder.end_building()
+        raise
+    with naming("cuStreamGetCaptureInfo", "cuStreamEndCapture"):
+        builder.end_building()
+    return builder
+
+
+def _unused_bytes() -> int:
+    return int(call("cuMemGetInfo")[0])
+
+
+def _since_us(start_ns: int) -> float:
+    return (time.perf_counter_ns() - start_ns) / 1e3
+
+
+def _synchronize(stream: Stream) -> None:
+    with naming("cuStreamSynchronize"):
+        stream.sync()
