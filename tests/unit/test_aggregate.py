@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from launchbench.aggregate import flags
 from launchbench.aggregate.join import Tables, aggregate, write_tables
 from launchbench.aggregate.summarise import break_even
 from launchbench.report.comparison import read_table
-from launchbench.results import columns, tables
+from launchbench.results import columns, flags, tables
 from launchbench.results.protocol import Protocol
 from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_four_cards, write_job, write_sweep
 

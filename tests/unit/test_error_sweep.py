@@ -141,6 +141,12 @@ def refusal(bench: Bench, done: Done) -> str:
     return done.said[0].removeprefix("launchbench: ")
 
 
+def warnings(done: Done) -> list[str]:
+    """What was said of repetitions that cannot be used."""
+    mark = ": warning"
+    return [line.replace(mark, "", 1) for line in done.err.splitlines() if mark in line]
+
+
 # ---------------------------------------------------------------- the driver
 
 
@@ -427,7 +433,9 @@ def test_the_driver_decides_what_is_visible(bench: Bench) -> None:
 def test_an_event_that_lies_is_flagged_and_not_used(bench: Bench, value: float, reason: str) -> None:
     bench.configure(launch_paths=["native-driver"], kernels=["empty"])
     # The first two are of the warm-up, the third is the loop of the first repetition.
-    assert bench.measure([Fault("cuEventElapsedTime", value=value, start=3, count=1)]).status == 0
+    done = bench.measure([Fault("cuEventElapsedTime", value=value, start=3, count=1)])
+    told = f"1 of {REPETITIONS} repetitions will not be used: loop: {reason} (1 repetition)"
+    assert (done.status, warnings(done)) == (0, [f"t4 N={N} native-driver empty: {told}"])
     bench.result()
     tables = bench.tables()
     (row,) = tables["summary"].to_dict("records")
@@ -439,22 +447,21 @@ def test_an_event_that_lies_is_flagged_and_not_used(bench: Bench, value: float, 
     assert tables["tidy"]["flag"].notna().sum() == 2
 
 
-def test_events_that_always_lie_leave_a_gap_and_no_number(bench: Bench) -> None:
-    bench.configure(launch_paths=["native-driver"], kernels=["empty"])
-    assert bench.measure([Fault("cuEventElapsedTime", value=math.nan)]).status == 0
-    tables = bench.tables("report")
-    (row,) = tables["summary"].to_dict("records")
-    assert row["repetitions_used"] == 0
-    assert all(math.isnan(row[name]) for name in ("loop_us", "replay_us", "speedup", "break_even_replays"))
-    reasons = tables["gaps"].set_index("file")["reason"].dropna().to_dict()
-    assert any(
-        str(why).startswith("no valid samples (native-driver, empty): loop: no GPU time") for why in reasons.values()
+@pytest.mark.parametrize(("value", "reason"), [(math.nan, "no GPU time"), (0.0, "GPU time not positive")])
+def test_events_that_always_lie_fail_the_job(bench: Bench, value: float, reason: str) -> None:
+    line = refusal(bench, bench.measure([Fault("cuEventElapsedTime", value=value)]))
+    assert line == (
+        f"native-driver tiny N={N}: no repetition can be used: "
+        f"loop: {reason}; replay: {reason} ({REPETITIONS} repetitions): nothing was written"
     )
 
 
 def test_throttling_from_mid_run_is_flagged(bench: Bench) -> None:
     # One query before and one after each block: the third block ends in it.
-    assert bench.measure(throttle=Throttle(after=5, mask=0x40, slowdown=1.5)).status == 0
+    done = bench.measure(throttle=Throttle(after=5, mask=0x40, slowdown=1.5))
+    assert done.status == 0
+    told = f"{REPETITIONS} of {REPETITIONS} repetitions will not be used: clock throttled: hw_thermal_slowdown"
+    assert [told in line for line in warnings(done)] == [True] * 2
     blocks = bench.result().record.blocks
     assert [block.before.throttle_reasons == block.after.throttle_reasons == [] for block in blocks[:2]] == [True] * 2
     summary = bench.tables()["summary"]
@@ -465,7 +472,9 @@ def test_throttling_from_mid_run_is_flagged(bench: Bench) -> None:
 
 
 def test_another_process_on_the_card_is_flagged(bench: Bench) -> None:
-    assert bench.measure(processes=[Process(99, memory_mb=None)]).status == 0
+    done = bench.measure(processes=[Process(99, memory_mb=None)])
+    assert done.status == 0
+    assert ["other process on the card (before and after)" in line for line in warnings(done)] == [True] * BLOCKS
     others = [block.after.other_processes for block in bench.result().record.blocks]
     assert [[(one.pid, one.used_memory_bytes) for one in some or []] for some in others] == [[(99, None)]] * BLOCKS
     summary = bench.tables()["summary"]
@@ -474,6 +483,7 @@ def test_another_process_on_the_card_is_flagged(bench: Bench) -> None:
 
 
 def test_this_process_is_no_stranger_in_another_pid_namespace(bench: Bench) -> None:
-    assert bench.measure(own_pid=4711).status == 0
+    done = bench.measure(own_pid=4711)
+    assert (done.status, warnings(done)) == (0, [])
     assert {len(block.after.other_processes or []) for block in bench.result().record.blocks} == {0}
     assert (bench.tables()["summary"]["repetitions_used"] == REPETITIONS).all()

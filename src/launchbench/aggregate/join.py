@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from launchbench.aggregate import flags
 from launchbench.aggregate.gaps import find_gaps
 from launchbench.aggregate.summarise import ONE_OFF, SAME_MEASUREMENT, fit, summarise
-from launchbench.results import columns, tables
+from launchbench.results import columns, flags, tables
 from launchbench.results.files import Result, read_results, write_atomically
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
 from launchbench.results.record import card_id

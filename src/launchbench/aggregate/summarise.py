@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from launchbench.aggregate import flags, stats
-from launchbench.results import columns
+from launchbench.aggregate import stats
+from launchbench.results import columns, flags
 from launchbench.results.protocol import MODES, QUEUE_DEPTH
 
 SAME_MEASUREMENT = [
@@ -47,7 +47,7 @@ def summarise(raw: pd.DataFrame, blocks: pd.DataFrame, pairs: flags.Pairs) -> pd
     """The columns of ``columns.SUMMARY``, one row for each row of ``blocks`` and in its order.
 
     Args:
-        raw: repetitions as :func:`launchbench.aggregate.flags.find_pairs` takes them.
+        raw: repetitions as :func:`launchbench.results.flags.find_pairs` takes them.
         blocks: identity, launch path, kernel, N and one-off costs of each block.
         pairs: which repetitions are used.
     """

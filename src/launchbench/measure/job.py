@@ -21,6 +21,7 @@ from launchbench.measure.host import host_facts, slurm_facts
 from launchbench.measure.lock import card_lock
 from launchbench.measure.native import NativeLoops
 from launchbench.measure.timing import FLOAT_BYTES, make_loop, time_block
+from launchbench.results import flags
 from launchbench.results.files import new_run_id, write_atomically, write_result
 from launchbench.results.protocol import Kernel as KernelName
 from launchbench.results.protocol import LaunchPath, Protocol
@@ -225,6 +226,19 @@ def _measure_block(
         raise LaunchbenchError(
             f"{launch_path} {kernel} N={count}: the buffer counted {timing.observed_count} launches, "
             f"expected {timing.expected_count}: nothing was written"
+        )
+    used, reasons = flags.judge_block(frame)
+    if not used:
+        raise LaunchbenchError(
+            f"{launch_path} {kernel} N={count}: no repetition can be used: {reasons}: nothing was written"
+        )
+    used, reasons = flags.judge_block(frame, flags.block_flag(block, protocol))
+    if reasons:
+        print(
+            f"{job.label} N={count} {launch_path} {kernel}: warning: "
+            f"{protocol.repetitions - used} of {protocol.repetitions} repetitions will not be used: {reasons}",
+            file=sys.stderr,
+            flush=True,
         )
     return block, frame
 

@@ -114,6 +114,18 @@ def find_pairs(raw: pd.DataFrame, block_flags: Sequence[str]) -> Pairs:
     return Pairs(of_row, pair_block, (bits == 0) & ~flagged, reason)
 
 
+def judge_block(raw: pd.DataFrame, block_flag: str = "") -> tuple[int, str]:
+    """Judge the repetitions of one block: how many are used, and why the others are not.
+
+    Args:
+        raw: columns of ``columns.RAW``, of one launch path and kernel.
+        block_flag: reason why none may be used, empty where there is none.
+    """
+    ordered = raw.assign(block=0, mode_code=raw["mode"].map(MODES.index)).sort_values(["repetition", "mode_code"])
+    pairs = find_pairs(ordered, [block_flag])
+    return int(pairs.used.sum()), count_reasons(pairs, 1)[0]
+
+
 def _row_bits(raw: pd.DataFrame) -> NDArray[np.int64]:
     gpu, issue, total = (raw[name].to_numpy(np.float64) for name in ("gpu_us", "issue_us", "total_us"))
     missing = np.isnan(gpu)
