@@ -426,6 +426,14 @@ def test_a_lost_result_is_measured_again(copied: Clone, suffix: str) -> None:
     assert copied.planned("build/tables/gaps.csv") == set()
 
 
+def test_results_that_are_lost_together_with_their_receipts_are_measured_again(copied: Clone) -> None:
+    for lost in (copied.path / RESULTS / "lab", copied.path / "build" / "cells"):
+        shutil.rmtree(lost)
+    run = copied.snakemake("-n")
+    assert run.status == 0, run.text
+    assert {rule: run.started(rule) for rule in EVERYTHING} == {"build": 0, "measure": 8, "aggregate": 1, "report": 1}
+
+
 # ---------------------------------------------------------------- refused, locked, failed
 
 
