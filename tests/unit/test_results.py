@@ -432,6 +432,15 @@ def _changed(*path: str | int, to: Any) -> Callable[[bytes], bytes]:
     return change
 
 
+def _without(data: bytes, *path: str) -> bytes:
+    record = json.loads(data)
+    inner = record
+    for key in path[:-1]:
+        inner = inner[key]
+    del inner[path[-1]]
+    return json.dumps(record).encode()
+
+
 def _number(field: str, text: str) -> Callable[[bytes], bytes]:
     """The field's present value replaced by other text, also by what is not JSON."""
     return lambda data: _changed(field, to="@")(data).replace(b'"@"', text.encode())
@@ -455,7 +464,25 @@ RECORD_DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("number", lambda _: b"5", "file: Input should be an object, got 5"),
     ("text", lambda _: b'"x"', "file: Input should be an object, got 'x'"),
     ("NaN", lambda _: b"NaN", "file: Input should be an object, got nan"),
-    ("no fields", lambda _: b"{}", "run_id: Field required"),
+    ("no fields", lambda _: b"{}", "format: Field required"),
+    ("no format", lambda data: _without(data, "format"), "format: Field required"),
+    ("not said whether simulated", lambda data: _without(data, "device", "virtual"), "device.virtual: Field required"),
+    ("no such day", _changed("started_utc", to="2026-13-45T03:04:05Z"), "started_utc: Value error, month must be in"),
+    (
+        "no such hour",
+        _changed("blocks", 0, "after", "taken_utc", to="2026-01-01T24:00:01Z"),
+        "blocks.0.after.taken_utc",
+    ),
+    (
+        "a key twice",
+        lambda data: data.replace(b'"launch_count": 8', b'"launch_count": 64,"launch_count": 8'),
+        "got the key 'launch_count' twice; expected each key once",
+    ),
+    (
+        "an inner key twice",
+        lambda data: data.replace(b'"virtual": false', b'"virtual": true, "virtual": false'),
+        "got the key 'virtual' twice; expected each key once",
+    ),
     ("unknown field", _changed("extra", to=1), "extra: Extra inputs are not permitted, got 1"),
     ("unknown inner", _changed("host", "cpu", to=[]), "host.cpu: Extra inputs are not permitted, got []"),
     ("odd field", _changed("a\nb\x1b[31m\u2028", to=1), "a\\nb\\x1b[31m\\u2028: Extra inputs are not permitted, got 1"),
@@ -506,7 +533,7 @@ def test_a_damaged_record(tmp_path: Path, damage: Callable[[bytes], bytes], reas
     assert len(problem.reason) < 400
 
 
-@pytest.mark.parametrize("field", [field for field in Record.model_fields if field not in ("format", "slurm")])
+@pytest.mark.parametrize("field", [field for field in Record.model_fields if field != "slurm"])
 def test_every_field_of_a_record_is_needed(tmp_path: Path, field: str) -> None:
     record = write_job(tmp_path, 8, repetitions=1)
     fields = json.loads(record.read_bytes())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
 import secrets
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
 
     Args:
         results_dir: root of the results.
-        record_without_raw: fields of a :class:`Record` except ``raw``, which is computed here.
+        record_without_raw: fields of a :class:`Record` except ``format``, and ``raw``, which is computed here.
         raw: repetitions, columns as in ``columns.RAW``.
 
     Raises:
@@ -103,6 +104,7 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
     run_id = str(record_without_raw["run_id"])
     record = Record.model_validate(
         {
+            "format": RECORD_FORMAT,
             **record_without_raw,
             "raw": RawFile(
                 file=f"{run_id}.csv",
@@ -136,12 +138,29 @@ def read_record(path: Path) -> Record:
     if not data.strip():
         raise _error(path, f"empty; expected a {RECORD_FORMAT} record")
     try:
-        return Record.model_validate_json(data, strict=True)
+        record = Record.model_validate_json(data, strict=True)
+        json.loads(data, object_pairs_hook=_each_once)
+        return record
+    except _RepeatedKeyError as error:
+        raise _error(path, f"got the key {shown(error.args[0])} twice; expected each key once") from error
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
         value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
         raise _error(path, f"{where}: {first['msg']}{value}") from error
+
+
+class _RepeatedKeyError(Exception):
+    pass
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object; of equal keys JSON readers silently keep the last."""
+    kept = dict(pairs)
+    if len(kept) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
+    return kept
 
 
 def _content(path: Path) -> bytes:

@@ -10,15 +10,25 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from launchbench.results.protocol import MAX_LAUNCH_COUNT, Kernel, LaunchPath, Protocol
 
 RECORD_FORMAT = "launchbench-record/1"
 
+
+def _moment(text: str) -> str:
+    datetime.fromisoformat(text)  # a ValueError for the 45th of a month
+    return text
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SafeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-Utc = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z$")]
+Utc = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z$"),
+    AfterValidator(_moment),
+]
 Microseconds = Annotated[float, Field(ge=0)]
 
 
@@ -97,7 +107,7 @@ class Device(_Part):
     pcie_width: int | None = None
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
-    virtual: bool = Field(False, description="a simulated GPU: never evidence about a card")
+    virtual: bool = Field(description="a simulated GPU: never evidence about a card")
     unavailable: dict[str, str] = Field(default_factory=dict, description="field -> why it is None")
 
 
@@ -176,7 +186,7 @@ class Block(_Part):
 class Record(_Part):
     """One job: one GPU, one N."""
 
-    format: Literal["launchbench-record/1"] = "launchbench-record/1"
+    format: Literal["launchbench-record/1"]
     run_id: SafeName = Field(description="unique; also the stem of the two files")
     site: SafeName
     label: SafeName
