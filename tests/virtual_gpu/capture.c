@@ -205,6 +205,9 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t
   if (count) *count = active ? stream->leaf_count : 0;
   return CUDA_SUCCESS;
 }
-CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *id, CUgraph *graph,
-                                CUgraphNode const **dependencies, CUgraphEdgeData const **edges, size_t *count)
-    ALIAS(cuStreamGetCaptureInfo_v3);
+
+// Without the edges, as callers of CUDA 12 and of drivers before 12.3 know it.
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph,
+                                          CUgraphNode const **dependencies, size_t *count) {
+  return cuStreamGetCaptureInfo_v3(handle, status, id, graph, dependencies, NULL, count);
+}

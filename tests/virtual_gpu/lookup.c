@@ -48,10 +48,17 @@ static void *find(const char *name) {
   return library ? dlsym(library, name) : NULL;
 }
 
+// One name, two signatures: the caller gets that of the version it was written for, or of the driver if that is older.
+static const char *spelt_out(const char *name, int version) {
+  int driver = config()->driver_version;
+  if (strcmp(name, "cuStreamGetCaptureInfo") != 0) return name;
+  return version < 12030 || driver < 12030 ? "cuStreamGetCaptureInfo_v2" : "cuStreamGetCaptureInfo_v3";
+}
+
 EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
   PLAIN_CALL(cuGetProcAddress);
-  (void)version, (void)flags;
-  *function = is_missing(name) ? NULL : find(name);
+  (void)flags;
+  *function = is_missing(name) ? NULL : find(spelt_out(name, version));
   if (!*function && !is_missing(name)) *function = stub_for(name);
   int answer = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (status) *status = answer;
