@@ -2,9 +2,12 @@
 #
 # Needed on the machine: make, Python 3.11 or newer, a C++ compiler. Everything else is installed into .venv.
 # PYTHON=...           the Python to make .venv with, when the one that is found is not the one you want
+# CUDA=12, CUDA=13     the series of the CUDA packages; else the newest that the driver of this machine can run
 # SNAKEMAKE_FLAGS=...  more flags for Snakemake, for example SNAKEMAKE_FLAGS="--dry-run"
 
 PYTHON ?=
+# Not ?=: on clusters a variable of this name may say something else.
+CUDA :=
 SNAKEMAKE_FLAGS ?=
 LOCK_FLAGS ?=
 
@@ -12,6 +15,7 @@ LOCK_FLAGS ?=
 # first line of a script names the folder in which the environment was made, and a clone may be moved.
 PY := .venv/bin/python
 STAMP := .venv/.launchbench-installed
+SERIES := src/launchbench/series.py
 PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-input --progress-bar off --no-build-isolation
 SNAKEMAKE := $(PY) -m snakemake
 
@@ -36,6 +40,7 @@ help:
 	@echo 'make lint           the checks of make test without the tests'
 	@echo 'make lock           write the lock files anew (LOCK_FLAGS=--upgrade: with the newest releases)'
 	@echo 'make clean          remove build/, .snakemake/ and what is in reports/; results/ always stays'
+	@echo 'CUDA=12 or CUDA=13 chooses the CUDA packages; else the driver does.'
 	@echo 'PYTHON=python3.12 chooses the Python, SNAKEMAKE_FLAGS="..." is handed to Snakemake.'
 
 report: install
@@ -66,51 +71,64 @@ lint: install-dev
 	@echo '== snakefmt' && $(PY) -m snakefmt --check Snakefile workflow
 	@echo '== snakemake --lint' && $(SNAKEMAKE) --lint
 
-# Every lock starts from its present pins, so that only what has to change does. The lock of the users starts
-# from that of the developers: both hold the same releases.
+# Every lock starts from its present pins, so that only what has to change does. The locks of the users start
+# from that of the developers: all hold the same releases, but for the series of cuda-python.
 LOCK = $(PY) -m uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock' $(LOCK_FLAGS)
+BINDINGS := ^cuda-(bindings|python)==
 lock:
 	@$(PY) -c 'import uv' 2>/dev/null || { echo 'launchbench: make lock needs uv: run make install-dev first' >&2; exit 1; }
-	@echo '== requirements-dev.lock' && $(LOCK) pyproject.toml --extra slurm --extra test --group build -o requirements-dev.lock >/dev/null
+	@echo '== requirements-dev.lock' && $(LOCK) pyproject.toml --extra test --extra slurm --extra cuda13 --group build -o requirements-dev.lock >/dev/null
 	@cp requirements-dev.lock requirements.lock.new
-	@echo '== requirements.lock' && $(LOCK:--upgrade=) pyproject.toml --extra slurm --group build -o requirements.lock.new >/dev/null
-	@mv requirements.lock.new requirements.lock
+	@echo '== requirements.lock' && $(LOCK:--upgrade=) pyproject.toml --extra slurm --extra cuda13 --group build -o requirements.lock.new >/dev/null
+	@awk '/^[^ #]/ {other = /$(BINDINGS)/} !other' requirements.lock.new > requirements-cuda12.lock.new
+	@[ -n '$(findstring --upgrade,$(LOCK_FLAGS))' ] || [ ! -e requirements-cuda12.lock ] || \
+	  awk '/^[^ #]/ {own = /$(BINDINGS)/} own' requirements-cuda12.lock >> requirements-cuda12.lock.new
+	@echo '== requirements-cuda12.lock' && $(LOCK:--upgrade=) pyproject.toml --extra slurm --extra cuda12 --group build -o requirements-cuda12.lock.new >/dev/null
+	@mv requirements.lock.new requirements.lock && mv requirements-cuda12.lock.new requirements-cuda12.lock
 	@echo '== requirements-nvcc.lock' && $(LOCK) requirements-nvcc.in -o requirements-nvcc.lock >/dev/null
 
 clean:
 	rm -rf build .snakemake reports/*
 
 install:
-	@$(call ensure,requirements.lock)
+	@$(call ensure,)
 
 install-dev:
 	@$(call ensure,requirements-dev.lock)
 
-# $(call key,LOCK): what an installation was made from: contents and place (the package is installed as a link
+# $(call key,LOCKS): what an installation was made from: contents and place (the package is installed as a link
 # to this folder), never the times of files, which are arbitrary in a clone.
 key = $$(cat $(1) pyproject.toml | cksum) $(1) $$PWD
 
-# $(call ensure,LOCK): .venv holds the releases of LOCK and the package. The stamp goes first and comes last, so
-# that an interrupted installation is begun anew; an environment that was complete is only brought up to date.
+# $(call ensure,LOCK): .venv holds the releases of the users' lock, or those of the developers' LOCK, and the package.
+# The stamp goes first and comes last, so that an interrupted installation is begun anew; an environment that was
+# complete is only brought up to date. What developers have is of series 13: that of series 12 is put on top.
 define ensure
 set -eu; \
+case '$(CUDA)' in ''|12|13) ;; *) echo "launchbench: CUDA=$(CUDA): expected 12 or 13" >&2; exit 1;; esac; \
 if [ -n "$$PYTHON" ] && [ -e $(STAMP) ] && \
    [ "$$("$$PYTHON" -c $(version) 2>/dev/null)" != "$$($(PY) -c $(version) 2>/dev/null)" ]; then rm -f $(STAMP); fi; \
 if [ -e $(STAMP) ] && ! $(PY) -I -S -c '' 2>/dev/null; then rm -f $(STAMP); fi; \
-if [ -e $(STAMP) ] && grep -qxF "$(call key,$(1))" $(STAMP); then exit 0; fi; \
+python=$(PY); present=13; \
+if [ ! -e $(STAMP) ]; then $(find_python) python=$$found; \
+elif grep -q ' requirements-cuda12[.]lock ' $(STAMP); then present=12; fi; \
+series='$(CUDA)'; [ -n "$$series" ] || series=$$("$$python" -I -S $(SERIES) $$present); \
+if [ "$$series" = 12 ]; then users=requirements-cuda12.lock; all="$(1) $$users"; \
+else users=requirements.lock; all=$(1); fi; \
+all=$$(echo $${all:-$$users}); \
+if [ -e $(STAMP) ] && grep -qxF "$(call key,$$all)" $(STAMP); then exit 0; fi; \
 if [ ! -e $(STAMP) ]; then \
-  $(find_python) \
   echo "launchbench: making .venv with $$found"; \
   "$$found" -m venv --clear .venv; \
 fi; \
 rm -f $(STAMP); \
-echo 'launchbench: installing $(1) into .venv (about a minute the first time)'; \
-sed -n '/^setuptools==/,/[^\\]$$/p' $(1) > .venv/build-backend.lock; \
+echo "launchbench: installing $$all into .venv (about a minute the first time)"; \
+sed -n '/^setuptools==/,/[^\\]$$/p' $$users > .venv/build-backend.lock; \
 $(PIP_INSTALL) --quiet --require-hashes -r .venv/build-backend.lock; \
-$(PIP_INSTALL) --require-hashes -r $(1); \
+for lock in $$all; do $(PIP_INSTALL) --require-hashes -r $$lock; done; \
 $(PIP_INSTALL) --quiet --no-deps -e .; \
-{ echo "$(call key,$(1))"; [ $(1) = requirements.lock ] || echo "$(call key,requirements.lock)"; } > $(STAMP).new; \
+{ echo "$(call key,$$all)"; [ "$$all" = $$users ] || echo "$(call key,$$users)"; } > $(STAMP).new; \
 mv $(STAMP).new $(STAMP); \
 echo 'launchbench: installed'
 endef

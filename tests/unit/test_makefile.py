@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-nvcc.lock")
+LOCKS = ("requirements.lock", "requirements-cuda12.lock", "requirements-dev.lock", "requirements-nvcc.lock")
 TOOLS = ("cat", "cksum", "cp", "echo", "grep", "make", "mkdir", "mv", "rm", "sed", "sh")
 
 FAKE_PYTHON = """#!/bin/sh
@@ -24,6 +24,7 @@ case "$*" in
     echo "pip $*" >> "$LOG"
     echo "environment ${PYTHONPATH-} ${PIP_USER-} ${PIP_TARGET-} ${PIP_REQUIRE_VIRTUALENV-} ${VIRTUAL_ENV-}" >> "$LOG"
     case "$*" in *"-r requirements"*) [ ! -e fail ] || exit 1;; esac ;;
+  *src/launchbench/series.py*) echo "series $*" >> "$LOG"; echo "${FITTING:-$4}" ;;
   *"-m snakemake"*) shift 2; echo "snakemake $*${LAUNCHBENCH_CARDS:+ (cards: $LAUNCHBENCH_CARDS)}" >> "$LOG" ;;
   *version_info*"print"*|*"print"*version_info*) echo "(3, 12)" ;;
 esac
@@ -38,7 +39,7 @@ def clone(tmp_path: Path) -> Path:
     folder.mkdir()
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    for name in LOCKS[:2]:
+    for name in LOCKS[:3]:
         (folder / name).write_text(f"# {name}\nsetuptools==1 \\\n    --hash=sha256:aa\nx==1 \\\n    --hash=sha256:bb\n")
     return folder
 
@@ -101,7 +102,7 @@ def test_installs_once_with_hashes_and_says_so(clone: Path, make: Make) -> None:
         path.touch()
     second = make(clone, "install")
     assert installed_anew(second) == (False, False)
-    assert second.stdout == ""
+    assert second.stdout.splitlines() == logged(second, "series")
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
@@ -122,6 +123,49 @@ def test_the_developers_installation_serves_users_too(clone: Path, make: Make) -
 def test_the_users_installation_does_not_serve_developers(clone: Path, make: Make) -> None:
     make(clone, "install")
     assert installed_anew(make(clone, "install-dev")) == (False, True)
+
+
+def locks(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lock files that were installed."""
+    assert done.returncode == 0, done.stderr
+    return [call.rpartition("-r ")[2] for call in logged(done, "pip") if "-r requirements" in call]
+
+
+def test_the_driver_chooses_the_series_and_a_word_overrules_it(clone: Path, make: Make) -> None:
+    assert locks(make(clone, "install", FITTING="12")) == ["requirements-cuda12.lock"]
+    assert locks(make(clone, "install", FITTING="12")) == []
+    assert locks(make(clone, "install", "CUDA=13", FITTING="12")) == ["requirements.lock"]
+    assert locks(make(clone, "install", FITTING="13")) == []
+    again = make(clone, "install", "CUDA=12")
+    assert locks(again) == ["requirements-cuda12.lock"]
+    assert not logged(again, "venv") and not logged(again, "series")
+
+
+def test_without_a_driver_the_series_stays_as_it_is(clone: Path, make: Make) -> None:
+    assert logged(make(clone, "install"), "series") == ["LOG series -I -S src/launchbench/series.py 13"]
+    make(clone, "install", "CUDA=12")
+    later = make(clone, "install")
+    assert logged(later, "series") == ["LOG series -I -S src/launchbench/series.py 12"]
+    assert locks(later) == []
+
+
+def test_developers_get_series_12_on_top(clone: Path, make: Make) -> None:
+    assert locks(make(clone, "install-dev", "CUDA=12")) == ["requirements-dev.lock", "requirements-cuda12.lock"]
+    for target in ("install", "install-dev"):
+        assert locks(make(clone, target, "CUDA=12")) == []
+    assert locks(make(clone, "install-dev", "CUDA=13")) == ["requirements-dev.lock"]
+
+
+def test_an_unknown_series_is_one_line(clone: Path, make: Make) -> None:
+    done = make(clone, "report", "CUDA=12.4")
+    assert done.returncode != 0
+    told = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert told == ["launchbench: CUDA=12.4: expected 12 or 13"]
+    assert not (clone / ".venv").exists()
+
+
+def test_a_variable_of_the_cluster_chooses_nothing(clone: Path, make: Make) -> None:
+    assert locks(make(clone, "install", CUDA="/opt/cuda-12.4")) == ["requirements.lock"]
 
 
 def test_an_interrupted_installation_is_begun_anew(clone: Path, make: Make) -> None:
@@ -197,7 +241,7 @@ def test_clean_never_touches_results(clone: Path, make: Make) -> None:
         (clone / name).touch()
     assert make(clone, "clean").returncode == 0
     left = {str(path.relative_to(clone)) for path in clone.rglob("*") if path.is_file()}
-    assert left == {"Makefile", "pyproject.toml", *LOCKS[:2], "results/site/n8.csv", "reports/.gitkeep"}
+    assert left == {"Makefile", "pyproject.toml", *LOCKS[:3], "results/site/n8.csv", "reports/.gitkeep"}
 
 
 def pins(name: str) -> set[str]:
@@ -217,6 +261,12 @@ def test_every_pin_has_a_hash_and_no_lock_an_address(name: str) -> None:
 
 def test_developers_have_every_release_of_the_users() -> None:
     assert pins("requirements.lock") < pins("requirements-dev.lock")
+
+
+def test_the_locks_of_the_series_differ_in_cuda_python_alone() -> None:
+    thirteen, twelve = pins("requirements.lock"), pins("requirements-cuda12.lock")
+    for pinned, series in ((thirteen - twelve, "13"), (twelve - thirteen, "12.9")):
+        assert {re.sub(rf"=={series}[.].*", "", pin) for pin in pinned} == {"cuda-bindings", "cuda-python"}
 
 
 def test_locks_hold_what_the_project_asks_for() -> None:
