@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +44,31 @@ def virtual_gpu_library(request: pytest.FixtureRequest, tmp_path_factory: pytest
 def virtual_gpu(virtual_gpu_library: Path) -> VirtualGpu:
     """The compiled virtual GPU; ``environment`` of it starts processes on virtual cards."""
     return VirtualGpu(virtual_gpu_library)
+
+
+@pytest.fixture(scope="session")
+def cuda12_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder for PYTHONPATH with the cuda-bindings of series 12: the rest is the same for both series."""
+    lock = (ROOT / "requirements-cuda12.lock").read_text()
+    [pin] = re.findall(r"^cuda-bindings==(?:.*\\\n)+.*\n", lock, re.MULTILINE)
+    cache = getattr(request.config, "cache", None)
+    parent = Path(cache.mkdir("cuda12")) if cache else tmp_path_factory.mktemp("cuda12")
+    identity = f"{pin} {sys.implementation.cache_tag}"
+    folder = parent / hashlib.sha256(identity.encode()).hexdigest()[:16]
+    with FileLock(f"{folder}.lock"):
+        if folder.exists():
+            return folder
+        temporary = Path(tempfile.mkdtemp(dir=parent))
+        (temporary / "requirements.txt").write_text(pin)
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+        command += ["--target", str(temporary / "packages"), "-r", str(temporary / "requirements.txt")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            (temporary / "packages").rename(folder)
+        shutil.rmtree(temporary)
+    if done.returncode:
+        pytest.skip(f"cuda-bindings of series 12 cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,8 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: None)
+    monkeypatch.setattr(toolkit, "INSTALLATIONS", tmp_path / "usr/local")
+    monkeypatch.setattr(toolkit, "installed_series", lambda: 13)
     return tmp_path
 
 
@@ -56,7 +58,10 @@ def test_places_are_asked_in_order(bare: Path, monkeypatch: pytest.MonkeyPatch) 
     assert find_toolkit(bare / "wheels") is None
     wheels(bare / "wheels", "13.0.1")
     steps.append(find_toolkit(bare / "wheels"))
-    of_system = nvcc(bare / "usr/local/cuda-13.0/bin/nvcc", "13.0.6")
+    for release in ("9.2", "12.9", "12.10"):
+        nvcc(bare / f"usr/local/cuda-{release}/bin/nvcc", f"{release}.1")
+    steps.append(find_toolkit(bare / "wheels"))
+    of_system = nvcc(bare / "opt/cuda/bin/nvcc", "13.0.6")
     monkeypatch.setattr(toolkit, "_nvcc_of_pathfinder", lambda: of_system)
     steps.append(find_toolkit(bare / "wheels"))
     in_environment = nvcc(bare / "conda/bin/nvcc", "13.0.7")
@@ -78,6 +83,7 @@ def test_places_are_asked_in_order(bare: Path, monkeypatch: pytest.MonkeyPatch) 
 
     assert [(step.version, step.source) for step in steps if step] == [
         ("13.0.1", "wheels"),
+        ("12.10.1", "system"),
         ("13.0.6", "system"),
         ("13.0.7", "environment"),
         ("13.0.2", "environment"),
@@ -135,6 +141,30 @@ def test_a_broken_cuda_home_is_not_mentioned_where_path_has_nvcc(
     found = find_toolkit(bare / "wheels")
     assert found and (found.version, found.source) == ("12.9.41", "PATH")
     assert capfd.readouterr().err == ""
+
+
+def test_an_nvcc_of_the_series_is_preferred_to_a_newer_one(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(toolkit, "installed_series", lambda: 12)
+    nvcc(bare / "bin/nvcc", "13.0.88")
+    nvcc(bare / "usr/local/cuda/bin/nvcc", "13.1.1")
+    only_newer = find_toolkit(bare / "wheels")
+    assert only_newer and only_newer.version == "13.0.88"
+    told = capfd.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert "PATH: nvcc 13.0.88 is newer than series 12 of the CUDA packages here" in told[0]
+    nvcc(bare / "usr/local/cuda-12.4/bin/nvcc", "12.4.131")
+    fitting = find_toolkit(bare / "wheels")
+    assert fitting and (fitting.version, fitting.source) == ("12.4.131", "system")
+
+
+def test_without_cuda_packages_the_first_nvcc_is_taken(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolkit, "installed_series", lambda: None)
+    nvcc(bare / "bin/nvcc", "14.0.1")
+    nvcc(bare / "usr/local/cuda-12.4/bin/nvcc", "12.4.131")
+    found = find_toolkit(bare / "wheels")
+    assert found and found.version == "14.0.1"
 
 
 def test_wheels_bring_their_folders(bare: Path) -> None:

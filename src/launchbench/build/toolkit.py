@@ -19,9 +19,13 @@ from typing import Literal
 
 from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.errors import LaunchbenchError
+from launchbench.series import installed_series
 
 Source = Literal["PATH", "CUDA_HOME", "environment", "system", "wheels"]
-"""``system``: the CUDA installation whose runtime the dynamic loader finds, such as /usr/local/cuda."""
+"""``system``: the CUDA installation whose runtime the dynamic loader finds, or one of /usr/local/cuda-*."""
+
+INSTALLATIONS = Path("/usr/local")
+"""Where NVIDIA's installer puts its toolkits, each release in a folder of its own."""
 
 _VERSION_SECONDS = 60
 """How long `nvcc --version` may take; generous, because a cold network file system may hold the toolkit."""
@@ -49,12 +53,18 @@ class Toolkit:
     include_dirs: tuple[Path, ...] = ()
     library_dirs: tuple[Path, ...] = ()
 
+    @property
+    def series(self) -> int:
+        """Major version: drivers of an older one refuse what this nvcc makes."""
+        return int(self.version.partition(".")[0])
+
 
 def find_toolkit(wheels_dir: Path) -> Toolkit | None:
     """Looks for nvcc on PATH, in CUDA_HOME, CUDA_PATH, this Python environment, the system and ``wheels_dir``.
 
-    The first that answers `nvcc --version` is taken. One that was pointed to but does not work is passed over
-    with a line on stderr.
+    The first that answers `nvcc --version` is taken, unless it is of a newer series than the cuda-python of this
+    environment, which fits the driver: then the first that is not, if there is one. What is passed over gets a
+    line on stderr.
     """
     toolkit, passed_over = _look(wheels_dir)
     for line in passed_over:
@@ -136,7 +146,7 @@ def _pip_install(lock: Path, target: Path) -> None:
         raise LaunchbenchError(
             "nvcc is needed to build the kernels: none on PATH, in CUDA_HOME or CUDA_PATH, in this Python environment "
             f"or where the system keeps CUDA, and its wheels could not be fetched ({_last_error(done.stderr)}); "
-            "install a CUDA 13 toolkit, or run once with a network"
+            "install a CUDA toolkit, or run once with a network"
         )
 
 
@@ -160,14 +170,23 @@ def _nvcc_of_wheels(directory: Path) -> list[Path]:
 
 
 def _look(wheels_dir: Path) -> tuple[Toolkit | None, list[str]]:
-    """The first nvcc that answers, and one line for each that does not."""
+    """The nvcc to use, and one line for each that is passed over."""
     passed_over: list[str] = []
+    wanted = installed_series()
+    newer: Toolkit | None = None
     for source, origin, nvcc in _candidates(wheels_dir):
         answer = _examine(nvcc, source)
-        if isinstance(answer, Toolkit):
+        if not isinstance(answer, Toolkit):
+            passed_over.append(f"{origin}: {answer}; looking further")
+        elif wanted is None or answer.series <= wanted:
             return answer, passed_over
-        passed_over.append(f"{origin}: {answer}; looking further")
-    return None, passed_over
+        elif newer is None:
+            newer = answer
+            passed_over.append(
+                f"{origin}: nvcc {answer.version} is newer than series {wanted} of the CUDA packages here; "
+                "looking further, and taking it if there is no other: the driver then decides"
+            )
+    return newer, passed_over
 
 
 def _candidates(wheels_dir: Path) -> Iterator[tuple[Source, str, Path]]:
@@ -182,8 +201,15 @@ def _candidates(wheels_dir: Path) -> Iterator[tuple[Source, str, Path]]:
             yield "environment", "Python environment", found
         else:
             yield "system", "CUDA of this system", found
+    for folder in sorted(INSTALLATIONS.glob("cuda-*"), key=_release, reverse=True):
+        if (folder / "bin" / "nvcc").is_file():
+            yield "system", str(folder), folder / "bin" / "nvcc"
     for nvcc in _nvcc_of_wheels(wheels_dir):
         yield "wheels", "fetched wheels", nvcc
+
+
+def _release(folder: Path) -> list[int]:
+    return [int(number) for number in re.findall("[0-9]+", folder.name)]
 
 
 def _nvcc_of_pathfinder() -> Path | None:

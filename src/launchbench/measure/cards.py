@@ -12,7 +12,7 @@ from launchbench.config.messages import escaped
 from launchbench.config.model import Config
 from launchbench.config.names import slug
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import call
+from launchbench.measure.driver import call, require_series
 from launchbench.results.record import card_id
 
 VIRTUAL_NAME = "launchbench virtual"
@@ -72,10 +72,12 @@ def visible_cards() -> list[Card]:
     Raises:
         NoDriverError: libcuda.so.1 is not there.
         DriverError: the driver shows no GPU or failed.
+        LaunchbenchError: the driver is too old for this cuda-python.
     """
     from cuda.bindings.driver import CUdevice_attribute as Attribute
 
     call("cuInit", 0)
+    require_series()
     cards = []
     for index in range(int(call("cuDeviceGetCount"))):
         device = call("cuDeviceGet", index)

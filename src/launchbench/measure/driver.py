@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launchbench.errors import LaunchbenchError
+from launchbench.series import SERIES
 
 MISFIT_CODES = {
+    200: "the driver cannot read the binary",
     209: "the binary has no code for this card",
     218: "the driver cannot compile the binary's PTX",
     222: "the binary's PTX is newer than the driver",
@@ -141,6 +143,29 @@ def driver_version() -> str:
     """
     number = int(call("cuDriverGetVersion"))
     return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def require_series() -> None:
+    """Refuse a cuda-python of a newer series than the driver's: what it then calls need not be what the driver has.
+
+    Raises:
+        LaunchbenchError: the two do not fit; says which cuda-python does.
+        NoDriverError: libcuda.so.1 is not there.
+        DriverError: the driver does not say its version.
+    """
+    from cuda.bindings import __version__ as bindings
+
+    newest, series = driver_version(), int(bindings.partition(".")[0])
+    driver = int(newest.partition(".")[0])
+    if driver >= series:
+        return
+    cure = f"install a driver that runs CUDA {SERIES[0]} or newer"
+    if driver in SERIES:
+        pip = f"pip install 'cuda-python=={driver}.*'"
+        cure = f"`make report CUDA={driver}`, or elsewhere `{pip}`, installs one that fits"
+    raise LaunchbenchError(
+        f"cuda-python {bindings} needs a driver that runs CUDA {series}, and this one runs up to {newest}: {cure}"
+    )
 
 
 class DeviceMemory:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from cuda.core import Kernel, Stream
 
 
+OLDEST_OF_CUDA_13 = (7, 5)
+"""Compute capability of the oldest cards that CUDA 13 builds for, by its release notes; CUDA 12.9 also knows sm_50."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What to measure and where it goes.
@@ -162,22 +166,28 @@ def _misfit(code: int, binaries: Path, card: Card) -> str:
     return (
         f"the binary was built by nvcc {manifest.nvcc.version} for {', '.join(manifest.architectures)} "
         f"and PTX of the newest, the driver runs CUDA up to {newest}, {card.name} is {target}: "
-        + _cure(code, target, manifest.architectures, newest)
+        + _cure(code, card, manifest, newest)
     )
 
 
-def _cure(code: int, target: str, architectures: list[str], newest: str) -> str:
+def _cure(code: int, card: Card, manifest: provenance.Manifest, newest: str) -> str:
+    target = "sm_{}{}".format(*card.compute_capability)
+    older = f"install a newer driver, or build with an nvcc not newer than {newest}"
+    nvcc, driver = (int(version.partition(".")[0]) for version in (manifest.nvcc.version, newest))
     if code == 803:
         return "restart the machine, as after an update of its driver"
     if code == 804:
         return "take the forward-compatibility libcuda out of the library path"
-    built = target in (name.rstrip("af") for name in architectures)
-    if code == 209 and built:
+    if nvcc >= 13 and card.compute_capability < OLDEST_OF_CUDA_13:
+        return f"CUDA 13 no longer knows {target}: add it to architectures and run `make report CUDA=12`"
+    if nvcc > driver:
+        return f"install a newer driver, or build with an nvcc of CUDA {driver} (on PATH or in CUDA_HOME)"
+    if target not in (name.rstrip("af") for name in manifest.architectures):
+        # Machine code of a newer toolkit runs within a series; only PTX does not.
+        return f"add {target} to architectures" + ("" if code == 209 else f", {older}")
+    if code == 209:
         return f"the code for {target} is not taken: run `launchbench build` again, or install a newer driver"
-    older = f"install a newer driver, or build with an nvcc not newer than {newest}"
-    if built:
-        return older
-    return f"add {target} to architectures" + ("" if code == 209 else f", {older}")
+    return older
 
 
 def _measure_block(
