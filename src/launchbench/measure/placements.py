@@ -108,18 +108,18 @@ def time_placements(
         events = _events(device)
         try:
             timer = Timer(stream, events, begun_ns)
-            for placement in placements:
-                address = pool_address + placement.offset_bytes
-                counter = Counter(address, int(stream.handle), per_launch)
-                names = block.names if placement.full else [n for n in block.names if n in EVERYWHERE]
-                modes = block.at(address, names)
-                with without_garbage_collection():
+            with without_garbage_collection():
+                for placement in placements:
+                    address = pool_address + placement.offset_bytes
+                    counter = Counter(address, int(stream.handle), per_launch)
+                    names = block.names if placement.full else [n for n in block.names if n in EVERYWHERE]
+                    modes = block.at(address, names)
                     _warm_up(timer, modes, counter, protocol, timing, long=placement.number == 0)
                     _time(timer, modes, counter, rng, protocol, placement, timing)
-                counter.settle()
-                timing.expected_count += counter.expected
-                timing.observed_count += counter.observed
-                progress(placement.number + 1, len(placements))
+                    counter.settle()
+                    timing.expected_count += counter.expected
+                    timing.observed_count += counter.observed
+                    progress(placement.number + 1, len(placements))
         finally:
             for event in events:
                 event.close()
