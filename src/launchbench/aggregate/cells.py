@@ -1,0 +1,157 @@
+"""One figure a trial, and one row a cell: what several fresh processes say of one mode together.
+
+A trial's figure is the mean over its placements of each placement's median. A cell's interval comes from its trials
+alone (``trials``). It may not pool rows that differ in anything of ``SAME_CELL``. It reads no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from launchbench.aggregate import trials
+from launchbench.aggregate.stats import Batch, Estimate
+from launchbench.aggregate.summarise import SAME_MEASUREMENT
+
+SAME_CELL = [*SAME_MEASUREMENT, "virtual"]
+"""Trials equal in all of these are of one cell."""
+
+CLOCKS = ("gpu_us", "issue_us", "total_us")
+
+Floats = NDArray[np.float64]
+
+
+def trial_figures(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Figures of every trial and mode, from the repetitions that are used.
+
+    Args:
+        rows: ``keys``, ``placement``, ``used``, and ``gpu_us``, ``issue_us`` and ``total_us``, a row a repetition.
+        keys: what tells trials and modes apart, such as the job, launch path, kernel and mode.
+
+    Returns:
+        A row for each distinct ``keys``, sorted by them: the three times as means over the placements of each
+        placement's median; ``placement_low_us`` and ``placement_high_us``, the smallest and the largest of these
+        medians of GPU time; ``placements``, ``repetitions_used`` and ``repetitions_flagged``. Times are missing
+        where nothing is used.
+    """
+    used = rows[rows["used"]]
+    medians = used.groupby([*keys, "placement"], sort=True)[list(CLOCKS)].median()
+    grouped = medians.groupby(level=list(range(len(keys))), sort=True)
+    figures = grouped[list(CLOCKS)].mean()
+    figures["placement_low_us"] = grouped["gpu_us"].min()
+    figures["placement_high_us"] = grouped["gpu_us"].max()
+    figures["placements"] = grouped.size()
+    counts = rows.groupby(keys, sort=True)["used"].agg(["sum", "size"])
+    figures = figures.reindex(counts.index)
+    figures["placements"] = figures["placements"].fillna(0).astype("int64")
+    figures["repetitions_used"] = counts["sum"].astype("int64")
+    figures["repetitions_flagged"] = (counts["size"] - counts["sum"]).astype("int64")
+    return figures.reset_index()
+
+
+def current(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The figures that count: of each cell, mode and number of a trial the newest that has any.
+
+    Args:
+        figures: ``keys``, ``trial``, ``started`` (sorts by time), ``gpu_us``.
+        keys: what makes a cell and mode.
+    """
+    usable = figures[figures["gpu_us"].notna()].sort_values("started", kind="stable")
+    return usable.drop_duplicates([*keys, "trial"], keep="last").sort_index()
+
+
+def cell_figures(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Every mode of every cell over its trials.
+
+    Args:
+        figures: as :func:`current` gives them.
+        keys: what makes a cell and mode.
+
+    Returns:
+        A row for each distinct ``keys``, sorted by them: ``trials``; ``gpu_us`` with ``gpu_low_us`` and
+        ``gpu_high_us``, its 95 % interval; ``issue_us`` and ``total_us``; the smallest and largest placement of all
+        trials; ``reason``, why there is no interval.
+    """
+    columns = [*keys, "trials", "gpu_us", "gpu_low_us", "gpu_high_us", "issue_us", "total_us"]
+    columns += ["placement_low_us", "placement_high_us", "placements", "reason"]
+    if figures.empty:
+        return pd.DataFrame(columns=columns)
+    groups = figures.groupby(keys, sort=True, dropna=False)
+    result = groups.agg(
+        trials=("gpu_us", "size"),
+        issue_us=("issue_us", "mean"),
+        total_us=("total_us", "mean"),
+        placement_low_us=("placement_low_us", "min"),
+        placement_high_us=("placement_high_us", "max"),
+        placements=("placements", "sum"),
+    )
+    samples = [group.to_numpy(np.float64) for _, group in groups["gpu_us"]]
+    batch = _by_size(samples, trials.mean)
+    result["gpu_us"], result["gpu_low_us"], result["gpu_high_us"] = batch.value, batch.low, batch.high
+    result["reason"] = _reasons(samples, batch)
+    return result.reset_index()[columns]
+
+
+def speedups(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Loop divided by replay of every cell, and the replays after which its graph has paid for itself.
+
+    Args:
+        figures: rows of modes ``loop`` and ``replay`` as :func:`current` gives them, with ``mode``, ``trial`` and
+            ``once_us``: capture, instantiation and upload of the trial, the median of its samples.
+        keys: what makes a cell, without the mode.
+
+    Returns:
+        A row for each distinct ``keys`` with both modes in some trial: ``speedup``, ``break_even_replays``, each
+        with ``_low`` and ``_high`` and, where there is no interval, ``_reason``. Break-even is by host times, as what
+        making a graph costs is.
+    """
+    sides = [
+        figures[figures["mode"] == mode].set_index([*keys, "trial"]).add_suffix(f"_{mode}")
+        for mode in ("loop", "replay")
+    ]
+    both = sides[0].join(sides[1], how="inner")
+    rows: list[dict[str, Any]] = []
+    for key, group in both.groupby(level=list(range(len(keys))), sort=True, dropna=False):
+        loop, replay = (group[f"gpu_us_{mode}"].to_numpy(np.float64) for mode in ("loop", "replay"))
+        ratio = trials.single(trials.ratio(loop[None], replay[None]), len(group))
+        row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+        row |= _spread("speedup", ratio)
+        once = group["once_us_replay"].to_numpy(np.float64)
+        saved = (group["total_us_loop"] - group["total_us_replay"]).to_numpy(np.float64)
+        known = np.isfinite(once) & (once > 0)
+        if known.any():
+            row |= _spread("break_even_replays", trials.break_even(once[known], saved[known]))
+        rows.append(row)
+    names = [f"{name}{end}" for name in ("speedup", "break_even_replays") for end in ("", "_low", "_high", "_reason")]
+    return pd.DataFrame(rows, columns=[*keys, *names])
+
+
+def _spread(name: str, estimate: Estimate) -> dict[str, Any]:
+    return {
+        name: estimate.value,
+        f"{name}_low": estimate.low,
+        f"{name}_high": estimate.high,
+        f"{name}_reason": estimate.reason,
+    }
+
+
+def _by_size(samples: list[Floats], statistic: Callable[[Floats], Batch]) -> Batch:
+    """The statistic of each sample; samples of one size go through together."""
+    parts = np.full((3, len(samples)), np.nan)
+    sizes = np.array([len(sample) for sample in samples])
+    for size in np.unique(sizes):
+        at = np.flatnonzero(sizes == size)
+        batch = statistic(np.stack([samples[index] for index in at]))
+        parts[:, at] = batch.value, batch.low, batch.high
+    return Batch(*parts)
+
+
+def _reasons(samples: list[Floats], batch: Batch) -> list[str]:
+    return [
+        "" if not np.isnan(low) else trials.TOO_FEW_TRIALS if len(sample) < trials.MIN_TRIALS else trials.ALL_EQUAL
+        for sample, low in zip(samples, batch.low, strict=True)
+    ]
