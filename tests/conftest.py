@@ -41,9 +41,9 @@ def virtual_gpu_library(request: pytest.FixtureRequest, tmp_path_factory: pytest
 
 
 @pytest.fixture(scope="session")
-def virtual_gpu(virtual_gpu_library: Path) -> VirtualGpu:
+def virtual_gpu(virtual_gpu_library: Path, tmp_path_factory: pytest.TempPathFactory) -> VirtualGpu:
     """The compiled virtual GPU; ``environment`` of it starts processes on virtual cards."""
-    return VirtualGpu(virtual_gpu_library)
+    return VirtualGpu(virtual_gpu_library, tmp_path_factory.mktemp("locks"))
 
 
 @pytest.fixture(scope="session")

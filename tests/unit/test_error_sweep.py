@@ -18,6 +18,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from launchbench.measure.host import cpu_cores
+from launchbench.measure.lock import core_lock
 from launchbench.results.files import Result, read_results
 from tests.virtual_gpu import A100, H100, T4, Card, Fault, Process, Throttle, VirtualGpu, read_trace
 from tests.virtual_gpu.jobs import Done, Jobs
@@ -365,6 +367,14 @@ def test_the_advice_depends_on_what_was_built(
 def test_a_kernel_that_cannot_be_loaded_for_another_reason_gets_no_wrong_advice(bench: Bench) -> None:
     line = refusal(bench, bench.measure([Fault("cuLibraryLoadData", 2)]))
     assert line == f"cuLibraryLoadData or cuLibraryGetKernel failed: {NO_MEMORY}"
+
+
+def test_a_job_waits_for_the_cores_of_another_one_on_whatever_card(bench: Bench) -> None:
+    with core_lock(cpu_cores()[:1], timeout_s=10, folder=bench.gpu.locks):
+        done = bench.measure(timeout_s=2)
+        assert (done.status, bench.left) == (-9, [])
+        assert re.fullmatch(r"waiting for another measurement on CPU cores [0-9,-]+ to finish\n", done.err)
+    assert bench.measure().status == 0
 
 
 # ---------------------------------------------------------------- which card

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launchbench.measure import host
-from launchbench.measure.host import host_facts, slurm_facts
+from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
 
 LSCPU: dict[str, Any] = {
     "lscpu": [
@@ -252,3 +252,15 @@ def test_inside_a_slurm_that_says_little(monkeypatch: pytest.MonkeyPatch) -> Non
     facts = slurm_facts()
     assert facts is not None
     assert facts.model_dump() == {"job_id": "1_2", "node": None, "partition": None, "cluster": None}
+
+
+def test_cores_are_counted_and_not_their_threads(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 2, 3, 6, 9})
+    for cpu, siblings in ((1, "1,5\n"), (2, "2-3\n"), (3, "2-3\n"), (6, "2,6\n")):
+        write(system, f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", siblings)
+    assert cpu_cores() == [1, 2, 9]
+
+
+def test_no_cores_where_the_system_has_no_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cpu_cores() == []

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.lock import LOCK_DIR, card_lock
+from launchbench.measure.lock import CORES_FILE, LOCK_DIR, card_lock, core_lock, lock_dir, ranges
 
 pytestmark = pytest.mark.timeout(60)  # a lock that does not exclude leaves a process waiting for a line
 
@@ -30,8 +30,10 @@ NOBODY = 65534
 HOLDER = """
 import sys
 from pathlib import Path
-from launchbench.measure.lock import card_lock
-with card_lock(sys.argv[1], timeout_s=60, folder=Path(sys.argv[2])):
+from launchbench.measure.lock import card_lock, core_lock
+how = {"timeout_s": 60, "folder": Path(sys.argv[2])}
+what = sys.argv[1]
+with card_lock(what, **how) if what.startswith("GPU-") else core_lock(map(int, what.split(",")), **how):
     print("held", flush=True)
     sys.stdin.readline()
     print("done", flush=True)
@@ -158,6 +160,62 @@ def test_the_wait_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert next(clock) == 7200  # began at 1200, still waited at 4800, gave up at 6000
 
 
+# --- CPU cores
+
+
+def test_measurements_with_a_core_in_common_exclude_each_other(tmp_path: Path) -> None:
+    with holder(tmp_path, "0,1") as first:
+        assert line(first) == "held\n"
+        with holder(tmp_path, "2,3") as other:
+            assert line(other) == "held\n"
+            finish(other)
+            assert line(other) == "done\n"
+        with holder(tmp_path, "5,1,2") as second:
+            assert second.stderr is not None
+            assert second.stderr.readline() == "waiting for another measurement on CPU cores 1-2,5 to finish\n"
+            with core_lock([2, 5], timeout_s=-1, folder=tmp_path):
+                pass  # who waits holds nothing
+            finish(first)
+            assert line(second) == "held\n"
+            with pytest.raises(LaunchbenchError) as caught, core_lock([5, 6], timeout_s=-1, folder=tmp_path):
+                pass
+            failed = "another measurement still holds some of the CPU cores 5-6 after -1 s"
+            assert str(caught.value) == f"{tmp_path / CORES_FILE}: {failed}"
+
+
+def test_the_kernel_releases_the_cores_of_a_killed_process(tmp_path: Path) -> None:
+    with holder(tmp_path, "0") as first:
+        assert line(first) == "held\n"
+        first.send_signal(signal.SIGKILL)
+        assert first.wait(timeout=30) == -signal.SIGKILL
+        with core_lock([0], timeout_s=-1, folder=tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("umask", [0o077, 0])
+def test_other_users_can_lock_cores_whatever_the_umask(public: Path, umask: int) -> None:
+    """In a sticky folder, as /tmp: where Linux may refuse O_CREAT on another user's file."""
+    public.chmod(0o1777)
+    previous = os.umask(umask)
+    try:
+        with core_lock([0], folder=public):
+            pass
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((public / CORES_FILE).stat().st_mode) == 0o666
+    with ordinary_user(), core_lock([0], timeout_s=-1, folder=public):
+        pass
+
+
+def test_where_the_cores_are_not_known_nothing_is_held(tmp_path: Path) -> None:
+    with core_lock([], folder=tmp_path / "missing"):
+        pass
+
+
+def test_numbers_are_told_as_ranges() -> None:
+    assert [ranges(numbers) for numbers in ([], [7], [3, 1, 2, 9, 10, 12])] == ["", "7", "1-3,9-10,12"]
+
+
 # --- the file
 
 
@@ -172,7 +230,15 @@ def why_not(folder: Path) -> str:
 
 def test_the_folder_is_the_same_for_all_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/somewhere/else")
-    assert Path("/tmp") == LOCK_DIR
+    monkeypatch.delenv("LAUNCHBENCH_LOCK_DIR", raising=False)
+    assert Path("/tmp") == LOCK_DIR == lock_dir()
+
+
+def test_another_folder_can_be_named(public: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAUNCHBENCH_LOCK_DIR", str(public))
+    with card_lock(UUID), core_lock([0]):
+        assert not is_free(public)
+    assert {path.name for path in public.iterdir()} == {CORES_FILE, f"launchbench-{UUID}.lock"}
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o022, 0])

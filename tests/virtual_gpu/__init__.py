@@ -328,10 +328,14 @@ def _compile(compiler: Sequence[str], sources: Iterable[Path], product: Path) ->
 
 
 class VirtualGpu:
-    """The compiled library, and the environments of processes that run on it."""
+    """The compiled library, and the environments of processes that run on it.
 
-    def __init__(self, folder: Path) -> None:
+    Their locks lie in the folder ``locks``: simulated measurements need not wait for other ones of the machine.
+    """
+
+    def __init__(self, folder: Path, locks: Path | None = None) -> None:
         self.folder = folder
+        self.locks = locks
 
     def environment(
         self,
@@ -360,6 +364,8 @@ class VirtualGpu:
         values["LD_LIBRARY_PATH"] = f"{self.folder}:{before}" if before else str(self.folder)
         if modelled_clock:
             values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCES / "clock"), values.get("PYTHONPATH")]))
+        if self.locks:
+            values["LAUNCHBENCH_LOCK_DIR"] = str(self.locks)
         return {**values, VARIABLE: machine.text(), **(variables or {})}
 
 

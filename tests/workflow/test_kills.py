@@ -253,7 +253,7 @@ def test_two_workflows_in_one_folder(clone: Clone, virtual_gpu: VirtualGpu) -> N
     clone = Clone(clone.path, virtual_gpu.environment([card], modelled_clock=True))
     assert card.uuid
     with clone.start(*TABLES) as first:
-        with card_lock(card.uuid):
+        with card_lock(card.uuid, folder=virtual_gpu.locks):
             assert first.stdout
             while "waiting for another measurement" not in (line := first.stdout.readline()):
                 assert line
@@ -264,4 +264,3 @@ def test_two_workflows_in_one_folder(clone: Clone, virtual_gpu: VirtualGpu) -> N
         text, _ = first.communicate(timeout=120)
     assert first.returncode == 0, text
     check_whole(clone, {})
-    Path(f"/tmp/launchbench-{card.uuid}.lock").unlink()

@@ -488,12 +488,12 @@ def test_a_driver_that_hangs_is_one_line(built: Callable[..., Clone]) -> None:
     assert "Traceback" not in run.text
 
 
-def test_the_card_is_locked_between_two_workflows(built: Callable[..., Clone]) -> None:
+def test_the_card_is_locked_between_two_workflows(virtual_gpu: VirtualGpu, built: Callable[..., Clone]) -> None:
     card = dataclasses.replace(T4, uuid="GPU-10c40000-1111-2222-3333-" + os.urandom(6).hex())
     clones = [built([card], name=name, launch_counts=[8, 64]) for name in ("one", "two")]
     assert card.uuid
     with clones[0].start("build/tables/summary.csv") as one, clones[1].start("build/tables/summary.csv") as two:
-        with card_lock(card.uuid):
+        with card_lock(card.uuid, folder=virtual_gpu.locks):
             for process in (one, two):
                 assert process.stdout
                 while f"waiting for another measurement on {card.uuid} to finish" not in (
@@ -508,4 +508,3 @@ def test_the_card_is_locked_between_two_workflows(built: Callable[..., Clone]) -
         spans += [(result.record.started_utc, result.record.finished_utc) for result in results]
     moments = [moment for span in sorted(spans) for moment in span]
     assert moments == sorted(moments)
-    Path(f"/tmp/launchbench-{card.uuid}.lock").unlink()

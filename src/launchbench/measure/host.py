@@ -11,6 +11,8 @@ from pathlib import Path
 
 from launchbench.results.record import Host, Slurm
 
+_CPUS = "/sys/devices/system/cpu"
+
 
 def host_facts(pci_bus_id: str | None) -> Host:
     """Facts about this host; what cannot be had is None with its reason.
@@ -36,13 +38,28 @@ def host_facts(pci_bus_id: str | None) -> Host:
         affinity=affinity,
         numa_node_of_gpu=_numa_node(pci_bus_id, missing),
         numa_nodes=numa_nodes,
-        governor=_read(f"/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor", "governor", missing),
+        governor=_read(f"{_CPUS}/cpu{first}/cpufreq/scaling_governor", "governor", missing),
         hypervisor=cpu.get("Hypervisor vendor") or ("none seen" if cpu else None),
         kernel=platform.release() or None,
         os=_os_name(),
         load_average_1min=round(os.getloadavg()[0], 2),
         unavailable=missing,
     )
+
+
+def cpu_cores() -> list[int]:
+    """Cores that this process may run on, each by the number of its first logical CPU; empty where unknown.
+
+    Two logical CPUs of one core (hyper-threads) are the same core here: they slow each other down.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = _read(f"{_CPUS}/cpu{cpu}/topology/thread_siblings_list", "", {}) or ""
+        first = re.match("[0-9]+", siblings)
+        cores.add(int(first[0]) if first else cpu)
+    return sorted(cores)
 
 
 def _lscpu(missing: dict[str, str]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
 from launchbench.measure.cards import Card, choose, visible_cards
 from launchbench.measure.driver import MISFIT_CODES, DeviceMemory, DriverError, call, driver_version, naming
-from launchbench.measure.host import host_facts, slurm_facts
-from launchbench.measure.lock import card_lock
+from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
+from launchbench.measure.lock import card_lock, core_lock
 from launchbench.measure.native import NativeLoops
 from launchbench.measure.timing import FLOAT_BYTES, make_loop, time_block
 from launchbench.results import flags
@@ -73,7 +73,7 @@ def run(job: Job, config: Config) -> Path:
     cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(job.binaries)
     card = choose(cards, config, job.label, job.card)
-    with card_lock(card.uuid), nvml.session(card.uuid) as session:
+    with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
         return _measure(job, config, card, session)
 
 
