@@ -1,0 +1,63 @@
+"""The decode step: what needs no card. The model itself is tested where PyTorch is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def test_importing_it_needs_no_pytorch() -> None:
+    code = "import sys; sys.modules['torch'] = None; import launchbench.decode_step"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
+
+
+def test_running_it_where_it_cannot_run_is_one_line() -> None:
+    code = "import importlib.util as u; u.find_spec = lambda name: None; "
+    code += "from launchbench.decode_step import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == ("launchbench: the decode step is not run: PyTorch is not installed (pip install torch)\n")
+
+
+class TestModel:
+    """On the CPU, where the same code runs eagerly."""
+
+    @pytest.fixture(autouse=True)
+    def _torch(self) -> None:
+        pytest.importorskip("torch", reason="needs PyTorch")
+
+    def test_the_cache_says_what_the_whole_sequence_says(self) -> None:
+        import torch
+
+        from launchbench.decode.model import Decoder, Shape
+
+        shape = Shape(layers=2, width=32, heads=4, context=8, vocabulary=16)
+        tokens = torch.tensor([[3], [5], [7], [1]])
+        with torch.no_grad():
+            model = Decoder(shape, seed=1).eval()
+            stepped = torch.cat([model.step(token[None]) for token in tokens], dim=1)
+            x = model.token(tokens.T) + model.place(torch.arange(4))
+            hidden = torch.full((4, 4), float("-inf")).triu(1)
+            for layer in model.layers:
+                q, k, v = layer.query_key_value(layer.before_attention(x)).view(1, 4, 3, 4, 8).permute(2, 0, 3, 1, 4)
+                seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=hidden)
+                x = x + layer.out(seen.transpose(1, 2).reshape(1, 4, 32))
+                x = x + layer.down(torch.nn.functional.gelu(layer.up(layer.before_mlp(x))))
+            whole = model.logits(model.last(x))
+        assert torch.allclose(stepped, whole, atol=1e-5)
+
+    def test_a_restart_forgets_what_the_cache_holds(self) -> None:
+        import torch
+
+        from launchbench.decode.model import Decoder, Shape
+
+        shape = Shape(layers=1, width=16, heads=2, context=4, vocabulary=8)
+        with torch.no_grad():
+            fresh, used = (Decoder(shape, seed=2).eval() for _ in range(2))
+            for _ in range(9):  # beyond the end of the cache
+                used.step(torch.tensor([[6]]))
+            assert int(used.position) == 3
+            used.restart()
+            assert torch.equal(used.step(torch.tensor([[1]])), fresh.step(torch.tensor([[1]])))
