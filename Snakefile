@@ -20,6 +20,18 @@ configfile: "config.yaml"
 report: "workflow/report/workflow.rst"
 
 
+# One measurement at a time in each job of a cluster, not on the whole cluster.
+resource_scopes:
+    measurements="local",
+
+
+localrules:
+    all,
+    build,
+    aggregate,
+    report,
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"
@@ -31,7 +43,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        PLAN.all_receipts(),
+        lambda wildcards: PLAN.all_receipts(),
         f"{REPORTS}/comparison.html",
 
 

@@ -66,7 +66,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
         launch_count=arguments.launch_count,
-        site=config.site or host_slug(platform.node()),
+        site=arguments.site or config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
     record = job.run(request, config)
@@ -123,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--nvcc-lock", type=Path, default=Path("requirements-nvcc.lock"), help="pins of that nvcc")
 
     sub = command("measure", _measure, "measure one GPU at one N and file the result")
+    sub.add_argument("--site", help="folder under the results (default: that of the configuration)")
     sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--launch-count", required=True, type=int, help="N")

@@ -23,7 +23,7 @@ from launchbench.errors import LaunchbenchError
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
     "site, cards, launch_counts, launch_paths, kernels, repetitions, warmup_rounds, warmup_ms, "
-    "architectures, gpus, results_dir, reports_dir, build_dir, virtual_results"
+    "architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
 )
 COUNT = "a whole number from 1 to 1048576"
 LIST = "a list of at least one entry, for example"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,52 @@ def test_the_cells_of_the_listed_labels_need_no_card(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv(CARDS_VARIABLE, "broken, and not looked at")
     cells = a_plan(cards="listed", launch_counts=[8]).cells()
     assert cells == [Cell(label, "any", 8) for label in ("a100", "h100", "h200", "t4")]
+    cells = a_plan(cards="listed", launch_counts=[8], slurm={"t4": {}, "a100": {}}).cells()
+    assert cells == [Cell("a100", "any", 8), Cell("t4", "any", 8)]
+
+
+def test_a_listed_label_with_a_stored_result_is_measured_again_only_when_asked(tmp_path: Path) -> None:
+    def cells(again: bool = False, **settings: Any) -> list[Cell]:
+        config = {"site": "lab", "launch_counts": [8, 64], "cards": "listed", "slurm": {"t4": {}}} | settings
+        return Plan(Config.model_validate(config), again=lambda: again).cells()
+
+    both = [Cell("t4", "any", 8), Cell("t4", "any", 64)]
+    assert cells() == both
+    record = write_job(tmp_path / "results", 8, card=3)
+    assert cells() == both[1:]
+    assert cells(again=True) == both
+    # Of another place, of another protocol, with less than is wanted.
+    assert cells(site="elsewhere") == both
+    assert cells(repetitions=51) == both
+    assert cells(launch_paths=["native-runtime"]) == both
+    assert cells(kernels=["tiny"]) == both[1:]
+    # Not whole.
+    text = record.with_suffix(".csv").read_text()
+    record.with_suffix(".csv").write_text(text[:-5])
+    assert cells() == both
+    record.with_suffix(".csv").write_text(text)
+    assert cells() == both[1:]
+    record.write_text("{")
+    assert cells() == both
+
+
+def test_a_listed_cell_stays_one_of_the_run_once_it_has_a_receipt(tmp_path: Path) -> None:
+    plan = a_plan(cards="listed", slurm={"t4": {}})
+    before = (plan.all_receipts(), plan.cached())
+    record = write_job(tmp_path / "results", 8, card=3)
+    write_receipt(Path(plan.receipt(Cell("t4", "any", 8))), record, tmp_path / "results")
+    assert (plan.all_receipts(), plan.cached()) == before
+    # Without it, the result is one of those that no job of this run adds to.
+    shutil.rmtree(tmp_path / "build")
+    assert plan.all_receipts() == before[0][1:]
+    assert plan.cached() != before[1]
+
+
+def test_what_a_label_asks_the_cluster_for() -> None:
+    plan = a_plan(cards="listed", slurm={"t4": {"gpu_model": "t4", "time_minutes": 7}})
+    asked = plan.requests("t4")
+    assert (asked["gpu"], asked["gpu_model"], asked["runtime"]) == (1, "t4", 7)
+    assert plan.requests("a100")["gpu"] == 1
 
 
 def test_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,6 +443,7 @@ CHANGES: dict[str, Any] = {
     "warmup_ms": 201,
     "architectures": ["sm_90"],
     "gpus": {"t4": {"name": "T4", "compute_capability": "7.5"}},
+    "slurm": {"t4": {"partition": "gpu"}},
     "results_dir": "other-results",
     "reports_dir": "other-reports",
     "build_dir": "other-build",

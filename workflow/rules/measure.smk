@@ -14,7 +14,8 @@ rule measure:
         "../envs/launchbench.yaml"
     threads: 1
     resources:
-        gpu=1,
+        **{name: asked_of_cluster(name) for name in RESOURCES if CONFIG.slurm},
+        measurements=1,
     params:
         protocol=PLAN.protocol(),
         code=digest(*MEASURING_MODULES),
@@ -22,6 +23,6 @@ rule measure:
     message:
         "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}"
     shell:
-        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench measure --label={wildcards.label:q}"
-        " --card={wildcards.card:q} --launch-count={wildcards.launch_count:q} --binaries {params.binaries:q}"
-        " --receipt {output.receipt:q} 2>&1 | tee -a {log:q}"
+        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench measure --site={wildcards.site:q}"
+        " --label={wildcards.label:q} --card={wildcards.card:q} --launch-count={wildcards.launch_count:q}"
+        " --binaries {params.binaries:q} --receipt {output.receipt:q} 2>&1 | tee -a {log:q}"

@@ -12,125 +12,26 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import core_schema
 
 from launchbench.config.messages import escaped, refusal, shown
-from launchbench.config.names import MISSING_VALUE_WORDS
+from launchbench.config.rules import Problem, Rule, choice, problems_error, several, text, whole
+from launchbench.config.slurm import SlurmRequest
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT, Kernel, LaunchPath
 
 Cards = Literal["visible", "listed", "none"]
 VirtualResults = Literal["refuse", "allow"]
-Problem = tuple[tuple[Any, ...], str, str]
-"""Key path from where it was found, what was got, what was expected."""
 
 MAX_PROBLEMS = 50
 SETTINGS_VARIABLE = "LAUNCHBENCH_SETTINGS"
 """Environment variable that hands a whole configuration, as JSON, to a command."""
-
-
-def _error(problems: list[Problem]) -> PydanticCustomError:
-    return PydanticCustomError("launchbench", "not a valid configuration", {"problems": problems})
-
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """Annotation of a field: turns the value given into the value kept, or says what was expected.
-
-    Args:
-        expected: What a valid value is, for people.
-        parse: Returns the value kept; raises ValueError, its text an extra hint, when it is not valid.
-        schema: The kept value's type, from which the JSON schema is made.
-    """
-
-    expected: str
-    parse: Callable[[Any], Any]
-    schema: CoreSchema
-
-    def check(self, value: object) -> Any:
-        """The value kept, or an error that carries the problems."""
-        try:
-            return self.parse(value)
-        except PydanticCustomError:
-            raise
-        except ValueError as hint:
-            raise _error([((), f"got {shown(value)}", f"{self.expected}{hint}")]) from None
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.check, self.schema)
-
-
-def whole(low: int, high: int) -> Rule:
-    """A whole number; decimal digits as a string too, which is what ``--config a=[1,4]`` gives."""
-
-    def parse(value: object) -> int:
-        if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,9}", value):
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-            return int(value)
-        is_round = isinstance(value, float) and value.is_integer() and low <= value <= high
-        raise ValueError(f" (write {value:.0f})" if is_round else "")
-
-    return Rule(f"a whole number from {low} to {high}", parse, core_schema.int_schema(ge=low, le=high))
-
-
-def choice(words: tuple[str, ...]) -> Rule:
-    """One of the given words."""
-
-    def parse(value: object) -> str:
-        if isinstance(value, str) and value in words:
-            return str(value)
-        raise ValueError
-
-    return Rule(f"one of {', '.join(words)}", parse, core_schema.literal_schema(list(words)))
-
-
-def text(pattern: str, expected: str) -> Rule:
-    """A string that matches the pattern as a whole and is not a word for a missing value."""
-
-    def parse(value: object) -> str:
-        if isinstance(value, str) and re.fullmatch(pattern, value) and value not in MISSING_VALUE_WORDS:
-            return str(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
-            quoted = next((q for q in (f"{value}", f"{value}.0") if re.fullmatch(pattern, q)), "")
-            raise ValueError(f' (quote it: "{quoted}")' if quoted else "")
-        raise ValueError
-
-    return Rule(expected, parse, core_schema.str_schema(pattern=f"^{pattern}$"))
-
-
-def several(entry: Rule, entries: str, example: str) -> Rule:
-    """A list of at least one entry, all distinct after parsing: "8" and 8 are duplicates."""
-
-    def parse(values: object) -> tuple[Any, ...]:
-        if not isinstance(values, list | tuple) or not values:
-            raise ValueError
-        kept: list[Any] = []
-        problems: list[Problem] = []
-        seen = set()
-        for index, value in enumerate(values):
-            try:
-                kept.append(entry.parse(value))
-            except ValueError as hint:
-                problems.append(((index,), f"got {shown(value)}", f"{entry.expected}{hint}"))
-                continue
-            if kept[-1] in seen:
-                clause = f"got {shown(value)}, which is a duplicate"
-                problems.append(((index,), clause, f"distinct {entries}"))
-            seen.add(kept[-1])
-        if problems:
-            raise _error(problems)
-        return tuple(kept)
-
-    schema = core_schema.tuple_schema([entry.schema], variadic_item_index=0, min_length=1)
-    return Rule(f"a list of at least one entry, for example {example}", parse, schema)
 
 
 def _parse_pattern(value: object) -> str:
@@ -210,7 +111,8 @@ class Config(_Strict):
     cards: Annotated[Cards, choice(get_args(Cards))] = Field(
         "visible",
         description="which cards this run may measure: visible = those CUDA shows here; "
-        "listed = every label under gpus, for submission to a cluster; none = only render from results",
+        "listed = every label under slurm (under gpus where that has none), for a cluster; "
+        "none = only render from results",
     )
     launch_counts: Annotated[tuple[int, ...], _COUNTS] = Field(
         (8, 64, 512, 4096), description="N: launches per loop, and kernel nodes per graph; distinct"
@@ -247,6 +149,9 @@ class Config(_Strict):
         min_length=1,
         description="GPU types to compare: label -> what identifies the card",
     )
+    slurm: dict[Annotated[str, _LABEL], SlurmRequest] = Field(
+        {}, description="how a SLURM cluster is asked for each label; set by profiles/slurm/cluster.yaml"
+    )
     results_dir: Annotated[str, _FOLDER] = Field(
         "results", description="measured data, committed; never an output of a rule"
     )
@@ -277,13 +182,15 @@ class Config(_Strict):
         if self.virtual_results == "allow" and real["results_dir"].is_relative_to(os.path.realpath("results")):
             expected = "refuse, or a results_dir apart from 'results', where only measured results lie"
             problems.append((("virtual_results",), "got 'allow'", expected))
+        for label in (label for label in self.slurm if label not in self.gpus):
+            problems.append((("slurm", label), "got a label that gpus has not", f"one of {', '.join(self.gpus)}"))
         types: dict[GpuType, str] = {}
         for label, gpu in self.gpus.items():
             if types.setdefault(gpu, label) != label:
                 clause = f"got the same name and compute_capability as {types[gpu]}"
                 problems.append((("gpus", label), clause, "a type that no other label has"))
         if problems:
-            raise _error(problems)
+            raise problems_error(problems)
         return self
 
     def label_for(self, name: str, compute_capability: tuple[int, int]) -> str | None:
@@ -321,6 +228,9 @@ def load(
     if isinstance(known.get("gpus"), Mapping):
         gpus = known["gpus"].items()
         known["gpus"] = {label: _known(GpuType, gpu, ("gpus", label), found) for label, gpu in gpus}
+    if isinstance(known.get("slurm"), Mapping):
+        asked = known["slurm"].items()
+        known["slurm"] = {label: _known(SlurmRequest, one or {}, ("slurm", label), found) for label, one in asked}
     try:
         config = Config.model_validate(known)
         if not found:
@@ -356,6 +266,9 @@ def _problems(error: Any) -> list[Problem]:
         return [((*place, *rest), clause, expected) for rest, clause, expected in error["ctx"]["problems"]]
     if error["type"] == "missing":
         return [(place, "got nothing", f"the keys {' and '.join(GpuType.model_fields)}")]
+    if place[0] == "slurm":
+        content = "labels, each with keys such as" if len(place) == 1 else "keys such as"
+        return [(place, f"got {shown(value)}", f"a mapping of {content} partition and gpu_model")]
     content = "at least one label, each with" if len(place) == 1 else "the keys"
     return [(place, f"got {shown(value)}", f"a mapping of {content} name and compute_capability")]
 

@@ -16,14 +16,17 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from launchbench.build.toolkit import toolkit_identity
 from launchbench.config.messages import refusal, shown
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
+from launchbench.config.slurm import SlurmRequest
 from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import Protocol
 
@@ -96,8 +99,15 @@ def _probe_timeout_s() -> int:
 class Plan:
     """Cells, receipts and cached files for one configuration."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, again: Callable[[], bool] = lambda: False) -> None:
+        """For one run.
+
+        Args:
+            config: of that run.
+            again: whether listed labels are measured although their results are there.
+        """
         self.config = config
+        self.again = again
         self.site = config.site or host_slug(platform.node())
         self.results = Path(config.results_dir)
 
@@ -110,10 +120,15 @@ class Plan:
         if self.config.cards == "none":
             return []
         if self.config.cards == "listed":
-            pairs = [(label, "any") for label in self.config.gpus]
+            pairs = [(label, "any") for label in self.config.slurm or self.config.gpus]
         else:
             pairs = probe_cards(self.config)
-        return sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
+        cells = sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
+        return [cell for cell in cells if cell.card != "any" or self.again() or not self._is_stored(cell)]
+
+    def requests(self, label: str) -> dict[str, str | int]:
+        """What a job of this label asks a cluster for, by the names of Snakemake's plugin."""
+        return self.config.slurm.get(label, SlurmRequest()).resources()
 
     def all_receipts(self) -> list[str]:
         """Receipts of all cells of this run."""
@@ -125,9 +140,26 @@ class Plan:
         A receipt whose result is gone no longer counts: the number in the name is that of lost receipts, so
         the cell is measured again and the lost one stays as it is.
         """
-        folder = Path(self.config.build_dir) / "cells" / self.site / cell.label / cell.card
-        lost = sum(not self._is_kept(path) for path in folder.glob(f"n{cell.launch_count}.*.json"))
-        return str(folder / f"n{cell.launch_count}.{lost}.json")
+        lost = sum(not self._is_kept(path) for path in self._receipts(cell))
+        return str(self._folder(cell) / f"n{cell.launch_count}.{lost}.json")
+
+    def _folder(self, cell: Cell) -> Path:
+        return Path(self.config.build_dir) / "cells" / self.site / cell.label / cell.card
+
+    def _receipts(self, cell: Cell) -> Iterator[Path]:
+        return self._folder(cell).glob(f"n{cell.launch_count}.*.json")
+
+    def _is_stored(self, cell: Cell) -> bool:
+        """Whether a card of this label has a result of this protocol, and no receipt says whose.
+
+        What is measured in a queue is measured once: results count also in a fresh clone, or after the build
+        folder was deleted. With a receipt the cell stays one of this run, and Snakemake judges it.
+        """
+        if any(self._is_kept(path) for path in self._receipts(cell)):
+            return False
+        wanted = json.loads(self.protocol())
+        folder = self.results / self.site / cell.label
+        return any(_is_result(path, wanted) for path in folder.glob(f"*/n{cell.launch_count:07d}-*.json"))
 
     def _is_kept(self, receipt: Path) -> bool:
         try:
@@ -178,3 +210,15 @@ class Plan:
     def nvcc_identity(self) -> str:
         """The compiler that a build would use, such as ``nvcc 13.0.88``; the same before and after fetching it."""
         return toolkit_identity(Path(self.config.build_dir) / "nvcc", Path("requirements-nvcc.lock"))
+
+
+def _is_result(record: Path, wanted: dict[str, Any]) -> bool:
+    """Whether a record and its CSV are whole and hold every block of the wanted protocol."""
+    try:
+        told = json.loads(record.read_bytes())
+        blocks = {(block["launch_path"], block["kernel"]) for block in told["blocks"]}
+        same = all(told["protocol"][name] == wanted[name] for name in Protocol.model_fields)
+        complete = all(pair in blocks for pair in product(wanted["launch_paths"], wanted["kernels"]))
+        return same and complete and record.with_suffix(".csv").stat().st_size == told["raw"]["size_bytes"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
