@@ -50,6 +50,14 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
   return now;
 }
 
+// Runs for so many cycles of its multiprocessor's clock, then counts: a kernel of a chosen length.
+extern "C" __global__ void spin(float* d, unsigned long long cycles) {
+  const unsigned long long begin = clock64();
+  while (clock64() - begin < cycles) {
+  }
+  d[0] += 1.0f;
+}
+
 // Holds its stream until the host sets words[0], or for limit_ns; words[1] says that it was for limit_ns.
 extern "C" __global__ void gate(volatile unsigned* words, unsigned long long limit_ns) {
   const unsigned long long begin = nanoseconds();
@@ -122,6 +130,19 @@ extern "C" int launchbench_issue_fused(CUfunction function, CUstream stream, CUd
   if (!launch && !(launch = find<LaunchKernel>("cuLaunchKernel"))) return CUDA_ERROR_NOT_INITIALIZED;
   void* arguments[] = {&buffer, &count};
   return launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+}
+
+// A loop of `spin`.
+extern "C" int launchbench_issue_spin(CUfunction function, CUstream stream, CUdeviceptr buffer, unsigned count,
+                                      unsigned long long cycles) {
+  static LaunchKernel launch = nullptr;
+  if (!launch && !(launch = find<LaunchKernel>("cuLaunchKernel"))) return CUDA_ERROR_NOT_INITIALIZED;
+  void* arguments[] = {&buffer, &cycles};
+  for (unsigned i = 0; i < count; ++i) {
+    CUresult result = launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 // The same through the runtime's <<<>>>; returns a cudaError_t.

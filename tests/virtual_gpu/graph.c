@@ -294,7 +294,8 @@ static void replay(struct op *op) {
   for (size_t i = 0; i < op->program->node_count && !op->context->lost; ++i) {
     const struct node *node = &op->program->nodes[i];
     if (node->type == CU_GRAPH_NODE_TYPE_MEMSET) fill_node(op, node);
-    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->kernel->counts) count_up(op, node->address, node->value);
+    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->kernel->counts)
+      count_up(op, node->address, node->kernel->work == SPIN ? 1 : node->value);
   }
 }
 

@@ -5,7 +5,7 @@
 
 static void run_kernel(struct op *op) {
   if (op->kernel->work == GATE && !*op->gate) op->gate[1] = 1;
-  if (op->kernel->counts) count_up(op, op->address, op->value);
+  if (op->kernel->counts) count_up(op, op->address, op->kernel->work == SPIN ? 1 : op->value);
 }
 
 // What a kernel is handed; its parameters are those of graphs.cu.
@@ -19,7 +19,7 @@ static struct arguments read_arguments(const struct kernel *kernel, void **param
   struct arguments given = {0, 1, 0};
   if (!parameters) return given;
   if (kernel->counts || kernel->work == GATE) memcpy(&given.address, parameters[0], sizeof given.address);
-  if (kernel->work == FUSED_MEMORY || kernel->work == FUSED_REGISTER)
+  if (kernel->work == FUSED_MEMORY || kernel->work == FUSED_REGISTER || kernel->work == SPIN)
     memcpy(&given.count, parameters[1], sizeof given.count);
   if (kernel->work == GATE) memcpy(&given.limit_ns, parameters[1], sizeof given.limit_ns);
   return given;

@@ -125,6 +125,7 @@ static void describe(struct kernel *kernel) {
       {.name = "empty_dependent", .dependent = true},
       {.name = "fused_memory", .counts = true, .work = FUSED_MEMORY},
       {.name = "fused_register", .counts = true, .work = FUSED_REGISTER},
+      {.name = "spin", .counts = true, .work = SPIN},
       {.name = "gate", .work = GATE},
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {

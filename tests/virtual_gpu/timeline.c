@@ -91,6 +91,7 @@ double device_factor(struct context *context) {
 double kernel_us(const struct card *card, const struct kernel *kernel, CUdeviceptr address, unsigned count) {
   if (kernel->work == FUSED_MEMORY) return card->costs.fused_memory_us * count;
   if (kernel->work == FUSED_REGISTER) return card->costs.fused_register_us * count;
+  if (kernel->work == SPIN) return count / card->sm_clock_mhz;
   if (!kernel->counts) return 0;
   uint64_t page = address / (uint64_t)card->costs.page_bytes;
   page = (page ^ (page >> 15)) * 0x9e3779b97f4a7c15u;

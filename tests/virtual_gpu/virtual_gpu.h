@@ -251,7 +251,7 @@ struct kernel {
   char *name;
   bool counts;     // d[0] += 1.0f: `tiny`, and the fused kernels as often as they are told
   bool dependent;  // waits for its predecessor itself
-  enum work { PLAIN, FUSED_MEMORY, FUSED_REGISTER, GATE } work;
+  enum work { PLAIN, FUSED_MEMORY, FUSED_REGISTER, SPIN, GATE } work;
   struct kernel *next;
 };
 
@@ -265,7 +265,7 @@ struct node {
   CUdeviceptr address;  // the kernel's parameter, or of a memset
   CUlaunchConfig how;
   bool dependent;  // by a programmatic edge
-  unsigned value;  // of a memset, or the increments of a fused kernel
+  unsigned value;  // of a memset, the increments of a fused kernel, or the cycles of `spin`
   size_t count;
   struct node **dependencies;
   size_t dependency_count;

@@ -27,6 +27,7 @@ class NativeLoops:
             self._driver = {
                 kind: getattr(self._library, f"launchbench_issue_{kind}") for kind in ("driver", "dependent", "fused")
             }
+            self._spin = self._library.launchbench_issue_spin
             self._runtime = {
                 kernel: getattr(self._library, f"launchbench_issue_runtime_{kernel}") for kernel in ("tiny", "empty")
             }
@@ -35,6 +36,8 @@ class NativeLoops:
         for function in self._driver.values():
             function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint]
             function.restype = ctypes.c_int
+        self._spin.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint, ctypes.c_uint64]
+        self._spin.restype = ctypes.c_int
         for function in self._runtime.values():
             function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint]
             function.restype = ctypes.c_int
@@ -51,6 +54,18 @@ class NativeLoops:
             ctypes.c_void_p(stream),
             ctypes.c_uint64(buffer),
             ctypes.c_uint(launch_count),
+        )
+        return lambda: int(loop(*arguments))
+
+    def spin_loop(self, function: int, stream: int, buffer: int, launch_count: int, cycles: int) -> Issue:
+        """A loop of ``cuLaunchKernel`` of ``spin``, which runs for so many cycles."""
+        loop = self._spin
+        arguments = (
+            ctypes.c_void_p(function),
+            ctypes.c_void_p(stream),
+            ctypes.c_uint64(buffer),
+            ctypes.c_uint(launch_count),
+            ctypes.c_uint64(cycles),
         )
         return lambda: int(loop(*arguments))
 
