@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 
 from launchbench.__main__ import main
 from launchbench.report import figures
-from launchbench.results.files import find_files, read_results
+from launchbench.results.files import read_results
+from launchbench.results.layout import find_files
 from tests.unit.fabricate import write_sweep
 
 COUNTS = (8, 64)

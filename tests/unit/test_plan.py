@@ -418,6 +418,17 @@ def test_links_that_lead_nowhere_and_names_that_are_no_text() -> None:
     assert len(seen) == 5
 
 
+def test_links_to_folders_are_noticed_and_not_followed() -> None:
+    write_job(Path("elsewhere"), 8, site="other", repetitions=1)
+    Path("results").mkdir()
+    without = a_plan().cached()
+    Path("results/other").symlink_to(Path("elsewhere/other").absolute())
+    linked = a_plan().cached()
+    assert linked != without
+    write_job(Path("elsewhere"), 64, site="other", repetitions=1)
+    assert a_plan().cached() == linked
+
+
 # --- what decides
 
 

@@ -25,12 +25,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from launchbench.aggregate.join import aggregate
 from launchbench.errors import LaunchbenchError
 from launchbench.results import files as results
 from launchbench.results.columns import RAW
 from launchbench.results.files import (
     Problem,
-    find_files,
     new_run_id,
     read_raw,
     read_record,
@@ -38,6 +38,7 @@ from launchbench.results.files import (
     write_atomically,
     write_result,
 )
+from launchbench.results.layout import find_files
 from launchbench.results.record import Record
 from tests.unit.fabricate import uuid, write_job, write_sweep
 
@@ -687,6 +688,44 @@ def test_unreadable_files_and_folders_are_told(public: Path) -> None:
         (str(first.relative_to(public)), "lab", "t4", CARD, f"cannot be read: {denied}"),
         (str(second.with_suffix(".csv").relative_to(public)), "lab", "t4", CARD, f"cannot be read: {denied}"),
     }
+
+
+@pytest.mark.parametrize("level", ["site", "label", "card"])
+def test_links_to_folders_are_not_followed_so_that_nothing_counts_twice(tmp_path: Path, level: str) -> None:
+    real = tmp_path / "results"
+    record = write_job(real, 8, repetitions=1)
+    (link, target) = {
+        "site": (real / "mirror", real / "lab"),
+        "label": (real / "other" / "t4", real / "lab" / "t4"),
+        "card": (real / "other" / "t4" / CARD, record.parent),
+    }[level]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    # Also where the real one comes after it, and where the root is itself a link.
+    (tmp_path / "root").symlink_to("results")
+    for root in (real, tmp_path / "root"):
+        found, [problem] = read_results(root)
+        assert [result.path for result in found] == [root / record.relative_to(real)]
+        assert problem.path == root / link.relative_to(real)
+        assert problem.reason == "a link to a folder, which is not followed; put the folder itself here"
+        assert problem.site == link.relative_to(real).parts[0]
+    tables = aggregate(real, ["t4"], [8])
+    assert len(tables.tidy) == 2 * 4
+    assert link.relative_to(real).as_posix() in set(tables.gaps["file"])
+
+
+@pytest.mark.parametrize("level", ["lab", "lab/t4", f"lab/t4/{CARD}"])
+def test_nothing_is_filed_where_it_would_not_be_found(tmp_path: Path, level: str) -> None:
+    written = write_job(tmp_path / "first", 8, repetitions=1)
+    fields, raw = parts(written)
+    link = tmp_path / "results" / level
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path)
+    with pytest.raises(LaunchbenchError) as caught:
+        write_result(tmp_path / "results", fields, raw)
+    said = "a link to a folder, in which results are not looked for; put the folder itself there"
+    assert str(caught.value) == f"{link}: {said}"
+    assert sorted(path.name for path in tmp_path.rglob("n*.*")) == [written.with_suffix(".csv").name, written.name]
 
 
 def test_a_folder_that_links_to_itself(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +23,11 @@ import pydantic
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
 from launchbench.results.columns import RAW
+from launchbench.results.layout import LAYOUT, find_files, is_linked_folder
 from launchbench.results.record import RECORD_FORMAT, RawFile, Record, card_id
 from launchbench.results.tables import parse_csv
 
 TEMPORARY_PREFIX = ".tmp-"
-_LAYOUT = ("site", "label", "card")
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,8 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
         raw: repetitions, columns as in ``columns.RAW``.
 
     Raises:
-        LaunchbenchError: the folder cannot be written, or a result of this name exists; neither file is left.
+        LaunchbenchError: the folder cannot be written or is a link, or a result of this name exists; neither file
+            is left.
     """
     text = raw.to_csv(index=False, lineterminator="\n", columns=[column.name for column in RAW])
     data = text.encode("ascii")
@@ -119,6 +119,9 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
     for path in (record_path, folder / record.raw.file):
         if os.path.lexists(path):
             raise _error(path, "exists already; results are never replaced")
+    for parent in (folder, *folder.parents[:2]):
+        if is_linked_folder(parent):
+            raise _error(parent, "a link to a folder, in which results are not looked for; put the folder itself there")
     write_atomically(folder / record.raw.file, data)
     try:
         write_atomically(record_path, record.to_json().encode())
@@ -208,28 +211,6 @@ def _damage(data: bytes, raw: RawFile) -> str:
     return "changed since it was measured: checksum differs from its record"
 
 
-def find_files(results_dir: Path, problems: list[Problem] | None = None) -> Iterator[Path]:
-    """Every CSV and JSON file of the layout, sorted; temporary and hidden files are not results.
-
-    Args:
-        results_dir: root of the results; may be missing.
-        problems: folders that cannot be listed are added to it.
-    """
-    folders = [results_dir] if results_dir.is_dir() else []
-    for _ in range(len(_LAYOUT) + 1):
-        inside: list[Path] = []
-        for folder in folders:
-            try:
-                inside += (path for path in folder.iterdir() if not path.name.startswith("."))
-            except NotADirectoryError:
-                continue
-            except OSError as error:
-                if problems is not None:
-                    problems.append(_problem(results_dir, folder, f"cannot be listed: {error.strerror or error}"))
-        folders = sorted(inside)
-    yield from (path for path in folders if path.suffix in (".csv", ".json"))
-
-
 def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
     """All complete jobs under ``results_dir``, and every file that is not one with its reason.
 
@@ -239,7 +220,9 @@ def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
     problems: list[Problem] = []
     vouched: set[Path] = set()
     seen: dict[str, Path] = {}
-    files = list(find_files(results_dir, problems))
+    unread: list[tuple[Path, str]] = []
+    files = list(find_files(results_dir, unread))
+    problems += [_problem(results_dir, folder, reason) for folder, reason in unread]
     for path in (file for file in files if file.suffix == ".json"):
         csv = path.with_suffix(".csv")
         vouched.add(csv)
@@ -273,10 +256,10 @@ def _check_place(record: Record, path: Path) -> None:
 def _problem(results_dir: Path, path: Path, message: str) -> Problem:
     head = path.stem.split("-", 1)[0]
     count = int(head[1:]) if head[:1] == "n" and head[1:].isascii() and head[1:].isdigit() else None
-    place = path.relative_to(results_dir).parts[: len(_LAYOUT)]
+    place = path.relative_to(results_dir).parts[: len(LAYOUT)]
     return Problem(
         path=path,
         reason=message.removeprefix(escaped(f"{path}: ")),
         launch_count=count,
-        **dict(zip(_LAYOUT, place, strict=False)),
+        **dict(zip(LAYOUT, place, strict=False)),
     )

@@ -16,7 +16,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -28,6 +28,7 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
 from launchbench.config.slurm import SlurmRequest
 from launchbench.errors import LaunchbenchError
+from launchbench.results.layout import find_files
 from launchbench.results.protocol import Protocol
 
 CARDS_VARIABLE = "LAUNCHBENCH_VISIBLE_CARDS"
@@ -176,19 +177,14 @@ class Plan:
         of a rule: git gives a clone's files any time, also one in the future, and there may be thousands.
         """
         own = set(self.cells())
+        unread: list[tuple[Path, str]] = []
+        found = [path for path in find_files(self.results, unread) if not self._belongs(path, own)]
         identity = hashlib.sha256()
-        for path in self._files():
-            if not self._belongs(path, own):
-                status = path.lstat()  # a link may lead nowhere
-                line = f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n"
-                identity.update(os.fsencode(line))
+        for path in (*found, *(folder for folder, _ in unread)):
+            status = path.lstat()  # a link may lead nowhere
+            line = f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n"
+            identity.update(os.fsencode(line))
         return identity.hexdigest()[:16]
-
-    def _files(self) -> Iterator[Path]:
-        for path in sorted(self.results.glob("*/*/*/*")):
-            hidden = any(part.startswith(".") for part in path.relative_to(self.results).parts)
-            if path.suffix in (".csv", ".json") and not hidden:
-                yield path
 
     def _belongs(self, path: Path, own: set[Cell]) -> bool:
         site, label, card = path.parts[-4:-1]
