@@ -147,15 +147,25 @@ def test_the_explanation_follows_from_the_fits(four_cards: tuple[Path, Page]) ->
 def test_every_configured_label_is_there_and_says_how_to_fill_it(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", label="h200")
     page = render(tmp_path)
-    assert page.tables["devices-native-driver"][0][2:] == LABELS
+    assert page.tables["devices-native-driver"][0][2:] == ["h200", "t4", "a100", "h100"]
     first = page.tables["devices-native-driver"][1]
-    assert first[2:5] == ["not measured yet; on a machine with that card: make report"] * 3
+    assert re.match(r"\d", first[2])
+    assert first[3:6] == ["not measured yet; on a machine with that card: make report"] * 3
     assert [row[0] for row in page.tables["gaps"][1:]] == ["a100", "h100", "t4"]
 
 
 def test_a_label_outside_the_configuration_has_a_column_too(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", label="b200")
-    assert render(tmp_path).tables["devices-native-driver"][0][2:] == [*LABELS, "b200"]
+    assert render(tmp_path).tables["devices-native-driver"][0][2:] == ["b200", *LABELS]
+
+
+def test_measured_labels_come_first_and_each_half_keeps_its_order(tmp_path: Path) -> None:
+    """On a phone the table shows one column beside the headings."""
+    write_job(tmp_path / "results", 64, label="h100", card=1)
+    write_job(tmp_path / "results", 64, label="a100", card=2, launch_paths=["native-driver"])
+    tables = render(tmp_path).tables
+    assert tables["devices-native-driver"][0][2:] == ["a100", "h100", "t4", "h200"]
+    assert tables["devices-cuda-python"][0][2:] == ["h100", "t4", "a100", "h200"]
 
 
 @pytest.mark.parametrize("label_count", [0, 4])
@@ -267,6 +277,21 @@ def test_unknown_values_carry_their_reason(four_cards: tuple[Path, Page]) -> Non
     assert origins["before and after: clock events"] == ["gpu_idle → gpu_idle"] * 4
 
 
+def test_watts_are_rounded_and_the_exact_value_is_the_title(tmp_path: Path) -> None:
+    def edit(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        record["device"] |= {"power_limit_w": 1234.567, "power_limit_default_w": 700.0}
+        record["blocks"][0]["before"]["power_w"] = 70.1234
+        record["blocks"][-1]["after"]["power_w"] = 699.96
+
+    write_job(tmp_path / "results", 64, edit=edit)
+    page = render(tmp_path, ["t4"], (64,))
+    origins = {row[0]: row[1] for row in page.tables["origins"]}
+    assert origins["GPU: power limit, W"] == "1,234.6"
+    assert origins["GPU: power limit default, W"] == "700"
+    assert origins["before and after: power, W"] == "70.1 → 700"
+    assert "1234.567" in {cell.get("title") for cell in page.all("td")}
+
+
 def test_an_interval_that_is_missing_says_why(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", repetitions=3)
     titles = [cell.get("title") or "" for cell in render(tmp_path, ["t4"]).all("td")]
@@ -291,8 +316,8 @@ def test_a_simulated_gpu_is_unmissable(tmp_path: Path) -> None:
     page = render(tmp_path)
     assert page.text.index("SIMULATED GPU: some or all figures on this page") < page.text.index("Short answer")
     head = page.tables["devices-native-driver"][0]
-    assert head[2:] == [*LABELS, "h200 (simulated)"]
-    assert page.tables["devices-native-driver"][1][5].startswith("not measured yet")
+    assert head[2:] == ["t4", "h200 (simulated)", "a100", "h100", "h200"]
+    assert page.tables["devices-native-driver"][1][6].startswith("not measured yet")
     holding = [name for name, rows in page.tables.items() if any("(simulated)" in cell for row in rows for cell in row)]
     assert len(holding) >= 5
     assert page.source.count("This table holds rows of a SIMULATED GPU") == len(holding)

@@ -95,6 +95,8 @@ def _value(value: object, reason: str) -> Cell:
         return Cell(UNKNOWN, reason, kind="missing")
     if isinstance(value, bool):
         return Cell("yes" if value else "no")
+    if isinstance(value, float):
+        return Cell(_rounded(value), "" if value == round(value, 1) else str(value))
     text = f"{value:,}" if isinstance(value, int) else str(value)
     short = text[:12] + "…" if len(text) == 64 and text.isalnum() else shortened(text, 80)
     return Cell(short, text if short != text else "")
@@ -108,10 +110,17 @@ def _change(before: DeviceState, after: DeviceState, field: str) -> Cell:
             words.append(UNKNOWN)
         elif field == "other_processes":
             words.append(str(len(value)))
+        elif isinstance(value, float):
+            words.append(_rounded(value))
         else:
             words.append(several(value) or "none" if isinstance(value, list) else str(value))
     reason = before.unavailable.get(field) or after.unavailable.get(field) or ""
     return Cell(" → ".join(words), reason, kind="missing" if UNKNOWN in words else "")
+
+
+def _rounded(value: float) -> str:
+    """Watts and load averages: no sensor is more exact than a tenth."""
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""The table of devices side by side: every configured label has a column, measured or not.
+"""The table of devices side by side: every configured label has a column, measured ones first.
 
 It computes no statistic: several cards of a label give the range of their medians, never a pooled figure.
 """
@@ -29,10 +29,11 @@ _MEASURES = (
 
 
 def side_by_side(comparison: Comparison, launch_path: str) -> Table:
-    """Devices side by side: rows are measures per N, columns are labels, measured or not."""
-    labels = comparison.labels
+    """Devices side by side: rows are measures per N, columns are labels, measured ones first."""
     rows_of = {kernel: comparison.rows(launch_path, kernel) for kernel in ("tiny", "empty")}
     measured = {key for rows in rows_of.values() for key in _keys(rows)}
+    # A phone shows one column beside the headings: it should hold figures.
+    labels = sorted(comparison.labels, key=lambda key: key not in measured)
     anywhere = _keys(comparison.compared)
     total = len(_MEASURES) * len(comparison.launch_counts) + len(_CONTEXT)
     body: list[list[Cell]] = []
