@@ -153,7 +153,7 @@ def test_every_answer_lands_in_its_field(library: Library) -> None:
     assert state == values(STATE) | {"unavailable": {}}
     assert library.asked[:2] == [("nvmlInit",), ("nvmlDeviceGetHandleByUUID", GPU_UUID)]
     assert library.asked[-1] == ("nvmlShutdown",)
-    Device(name="x", uuid=GPU_UUID, compute_capability="9.0", **facts)
+    Device(name="x", uuid=GPU_UUID, compute_capability="9.0", virtual=False, **facts)
 
 
 FAILURES: list[tuple[Exception, str]] = [
@@ -175,7 +175,7 @@ def test_a_query_that_fails_leaves_only_its_field_unknown(
         unknown = {field: reason for field, (its, _) in table.items() if its == query}
         assert found.pop("unavailable") == unknown
         assert found == values(table, failed=query)
-    Device(name="x", uuid=MIG_UUID, compute_capability="9.0", **facts)
+    Device(name="x", uuid=MIG_UUID, compute_capability="9.0", virtual=False, **facts)
 
 
 @pytest.mark.parametrize("query", QUERIES)

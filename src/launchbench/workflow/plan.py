@@ -16,7 +16,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -197,7 +197,7 @@ class Plan:
         """What decides a measurement, as text: a change measures again, any other setting does not."""
         shared = Protocol(**self.config.model_dump(include=set(Protocol.model_fields) - {"version"}))
         chosen = {"launch_paths": self.config.launch_paths, "kernels": self.config.kernels}
-        return json.dumps({**shared.model_dump(), **chosen}, sort_keys=True)
+        return json.dumps({**shared.model_dump(exclude_none=True), **chosen}, sort_keys=True)
 
     def compared(self) -> str:
         """What decides which gaps the tables name, as text."""
