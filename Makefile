@@ -30,11 +30,12 @@ export MPLBACKEND := Agg
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help report report-cached test test-slurm lint lock clean install install-dev
+.PHONY: help report report-cached doctor test test-slurm lint lock clean install install-dev
 
 help:
 	@echo 'make report         build, measure on the cards of this machine, render the report into reports/'
 	@echo 'make report-cached  render the report from results/ alone: no card, no compiler, nothing measured'
+	@echo 'make doctor         say what will work on this machine or in this SLURM job, and what to do about the rest'
 	@echo 'make test           every check: style, types, workflow lint, tests with their coverage'
 	@echo 'make test-slurm     submit to a real SLURM that is started here (as root; installs it where apt-get is there)'
 	@echo 'make lint           the checks of make test without the tests'
@@ -50,6 +51,9 @@ report: install
 report-cached: export LAUNCHBENCH_CARDS := none
 report-cached: install
 	@$(SNAKEMAKE) --cores 1 $(SNAKEMAKE_FLAGS)
+
+doctor: install
+	@$(PY) -m launchbench doctor
 
 test: lint
 	@echo '== pytest' && $(PY) -m pytest -n auto --dist loadfile --cov --cov-report=term-missing

@@ -97,6 +97,31 @@ def _report(arguments: argparse.Namespace) -> None:
     print(f"report: {page}", file=sys.stderr)
 
 
+def _doctor(arguments: argparse.Namespace) -> int:
+    from launchbench.doctor.checks import CHECKS
+    from launchbench.doctor.examine import check, examine
+    from launchbench.doctor.finding import Finding
+
+    if arguments.check not in (None, *CHECKS):
+        raise LaunchbenchError(f"--check: got {arguments.check!r}; expected one of {', '.join(CHECKS)}")
+    if not arguments.limit_s > 0:
+        raise LaunchbenchError(f"--limit-s: got {arguments.limit_s}; expected a number above 0")
+    failed = False
+    try:
+        config = _config(arguments)
+    except LaunchbenchError as error:
+        config, failed = Config(), True
+        for line in str(error).split("\n"):
+            print(Finding("fail", "configuration", line).line(), flush=True)
+    lines = examine(config, arguments.limit_s)
+    if arguments.check:
+        lines = (finding.line() for finding in check(arguments.check, config))
+    for line in lines:
+        print(line, flush=True)
+        failed = failed or line.startswith("fail ")
+    return int(failed)
+
+
 def _schemas(arguments: argparse.Namespace) -> None:
     from launchbench.schemas import write_generated
 
@@ -137,6 +162,10 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tables", type=Path, default=Path("build/tables"))
     sub.add_argument("--incomplete", action="store_true", help="some jobs failed: render into <reports_dir>/incomplete")
 
+    sub = command("doctor", _doctor, "say what will work here, in lines of ok, warn and fail; exit status 1 on a fail")
+    sub.add_argument("--check", help="only this one, without a time limit")
+    sub.add_argument("--limit-s", type=float, default=90.0, help="seconds for each check (default: 90)")
+
     sub = command("schemas", _schemas, "write the generated schemas and docs/columns.md")
     sub.add_argument("--project", type=Path, default=Path(), help="root of the project")
     return parser
@@ -155,11 +184,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 when it worked, 1 when the user has to do something (said in lines on standard error), 3 for a bug.
+        0 when it worked, 1 when the user has to do something (said in lines, by all but ``doctor`` on standard
+        error), 3 for a bug.
     """
     arguments = _parser().parse_args(argv)
     try:
-        arguments.action(arguments)
+        status = arguments.action(arguments)
     except LaunchbenchError as error:
         _trace()
         for line in str(error).split("\n"):
@@ -173,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("launchbench: this is a bug; the traceback above belongs in a report of it", file=sys.stderr)
         return 3
-    return 0
+    return int(status or 0)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def installed_anew(done: subprocess.CompletedProcess[str]) -> tuple[bool, bool]:
 def test_help_is_the_default_and_names_what_can_be_made(clone: Path, make: Make) -> None:
     done = make(clone)
     assert done.returncode == 0
-    for target in ("report", "report-cached", "test", "lint", "lock", "clean"):
+    for target in ("report", "report-cached", "doctor", "test", "lint", "lock", "clean"):
         assert re.search(rf"^make {target}  +\w", done.stdout, re.MULTILINE)
     assert not (clone / ".venv").exists()
 

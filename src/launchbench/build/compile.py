@@ -101,6 +101,23 @@ def code_flags(architectures: Sequence[str]) -> list[str]:
     return [*flags, "-gencode", f"arch=compute_{newest},code=compute_{newest}"]
 
 
+def accepts(toolkit: Toolkit, architectures: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """What nvcc would make of a build, without one.
+
+    Returns:
+        A line for each architecture that it does not know; name and version of the C++ compiler that it takes.
+
+    Raises:
+        LaunchbenchError: there is no C++ compiler that it takes.
+    """
+    nvcc = f"nvcc {toolkit.version} ({toolkit.source})"
+    known = _known_architectures(toolkit)
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = _host_compiler(toolkit, Path(folder))
+    unknown = [name for name in architectures if known and int(re.sub(r"\D", "", name)) not in known]
+    return [_unknown_architecture(name, nvcc, toolkit) for name in unknown], compiler
+
+
 def _nvcc(toolkit: Toolkit, arguments: Sequence[str], architectures: Sequence[str] = ()) -> str:
     """Runs nvcc, passes what it prints to stderr on, and returns its standard output."""
     command = [str(toolkit.nvcc)]
@@ -139,16 +156,20 @@ def _reason(output: str, status: int, toolkit: Toolkit, architectures: Sequence[
 
 
 def _unknown_architecture(name: str, nvcc: str, toolkit: Toolkit) -> str:
-    listing = subprocess.run(
-        [str(toolkit.nvcc), "--list-gpu-arch"], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    known = sorted({int(number) for number in re.findall(r"compute_(\d+)", listing.stdout)})
+    known = _known_architectures(toolkit)
     message = f"architectures: {nvcc} does not know {name}"
     if known:
         message += f"; it knows {', '.join(f'sm_{number}' for number in known)}"
         if int(re.sub(r"\D", "", name)) < known[0] and int(toolkit.version.partition(".")[0]) >= 13:
             message += "; CUDA 12.9 is the last series that builds for cards older than sm_75, such as V100"
     return message
+
+
+def _known_architectures(toolkit: Toolkit) -> list[int]:
+    listing = subprocess.run(
+        [str(toolkit.nvcc), "--list-gpu-arch"], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    return sorted({int(number) for number in re.findall(r"compute_(\d+)", listing.stdout)})
 
 
 def _host_compiler(toolkit: Toolkit, folder: Path) -> dict[str, str]:

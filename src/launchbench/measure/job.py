@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,6 +76,16 @@ def run(job: Job, config: Config) -> Path:
         return _measure(job, config, card, session)
 
 
+def load_on(card: Card, binaries: Path, config: Config) -> None:
+    """Load the kernels on a card and measure nothing.
+
+    Raises:
+        LaunchbenchError: the driver does not take them, says why and what helps; or a CUDA call failed.
+    """
+    _become_current(card)
+    _load_kernels(binaries, card, config)
+
+
 def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
     """Say that a cell has been measured.
 
@@ -94,16 +103,9 @@ def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
 
 
 def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
-    from cuda.core import Device as CudaDevice
-
     started = datetime.now(UTC)
     strangers = session.pids()
-    with warnings.catch_warnings():
-        # Of a driver that is too old; the error of loading the kernels says more.
-        warnings.filterwarnings("ignore", "cuda-bindings was built for")
-        with naming("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
-            device = CudaDevice(card.index)
-            device.set_current()
+    device = _become_current(card)
     with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()
     session.learn_own_pid(strangers)
@@ -137,6 +139,15 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
         "slurm": slurm_facts(),
     }
     return write_result(Path(config.results_dir), fields, pd.concat(frames, ignore_index=True))
+
+
+def _become_current(card: Card) -> CudaDevice:
+    from cuda.core import Device as CudaDevice
+
+    with naming("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
+        device = CudaDevice(card.index)
+        device.set_current()
+    return device
 
 
 def _load_kernels(binaries: Path, card: Card, config: Config) -> dict[KernelName, Kernel]:

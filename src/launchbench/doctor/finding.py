@@ -1,0 +1,94 @@
+"""What a check has found, as one line; and programs that are asked with a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from launchbench.config.messages import escaped
+from launchbench.config.model import Config
+
+Status = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: ``ok``, ``warn`` (works, with a disadvantage) or ``fail`` (will not work), and what to do."""
+
+    status: Status
+    what: str
+    says: str
+    do: str = ""
+
+    def line(self) -> str:
+        """``fail  cards     ...: what to do``, printable whatever the parts hold."""
+        return escaped(f"{self.status:<5} {self.what:<13} {self.says}{f': {self.do}' if self.do else ''}")
+
+
+Check = Callable[[Config], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Output of a program, or in ``failed`` why there is none."""
+
+    out: str
+    failed: str = ""
+
+
+def ask(command: Sequence[str], limit_s: float, environment: Mapping[str, str] | None = None) -> Answer:
+    """Run a program and what it starts for ``limit_s`` seconds at most; never raises and never waits longer.
+
+    Args:
+        command: program and arguments.
+        limit_s: seconds after which it is killed, with its process group.
+        environment: of the program; that of this process where it is None.
+    """
+    name = command[0].rpartition("/")[2]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Answer("", f"{name} cannot be started ({error.strerror})")
+    try:
+        out, said = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # One that hangs in the kernel cannot be killed: it is left alone.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=1)
+        return Answer("", f"{name} did not answer within {limit_s:g} s")
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
+    if process.returncode == 0:
+        return Answer(out)
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
+    return Answer(out, f"{name} ended with {how}" + (f" ({lines[-1]})" if lines else ""))
+
+
+def found(program: str) -> bool:
+    """Whether the program is on PATH."""
+    return shutil.which(program) is not None
+
+
+def in_slurm_job() -> bool:
+    """Whether this process runs inside a SLURM job."""
+    return bool(os.environ.get("SLURM_JOB_ID"))
