@@ -213,8 +213,9 @@ def _is_result(record: Path, wanted: dict[str, Any]) -> bool:
     try:
         told = json.loads(record.read_bytes())
         blocks = {(block["launch_path"], block["kernel"]) for block in told["blocks"]}
-        same = all(told["protocol"][name] == wanted[name] for name in Protocol.model_fields)
+        # A field that is not there is null: what records of placements alone have.
+        same = all(told["protocol"].get(name) == wanted.get(name) for name in Protocol.model_fields)
         complete = all(pair in blocks for pair in product(wanted["launch_paths"], wanted["kernels"]))
         return same and complete and record.with_suffix(".csv").stat().st_size == told["raw"]["size_bytes"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
