@@ -234,12 +234,13 @@ def test_without_constants_of_their_own_the_documented_numbers_are_used(
 # --- opening
 
 
-def nothing_known(uuid: str, reason: str) -> None:
+def nothing_known(uuid: str, reason: str, **but: str) -> None:
     with session(uuid) as opened:
         assert opened.pids() == set()
         opened.learn_own_pid(set())
     facts, state = facts_and_state(uuid)
-    assert facts.pop("unavailable") == dict.fromkeys(FACTS, reason)
+    assert facts.pop("unavailable") == dict.fromkeys([name for name in FACTS if name not in but], reason)
+    assert {name: facts.pop(name) for name in but} == but
     assert state.pop("unavailable") == dict.fromkeys(STATE, reason)
     assert set(facts.values()) == set(state.values()) == {None}
 
@@ -272,7 +273,7 @@ def test_a_strangers_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_uuid_that_nvml_does_not_know(library: Library) -> None:
     library.answers["nvmlDeviceGetHandleByUUID"] = NvmlError("Not Found")
-    nothing_known(GPU_UUID, f"NVML does not know {GPU_UUID}: Not Found")
+    nothing_known(GPU_UUID, f"NVML does not know {GPU_UUID}: Not Found", driver_version="580.65.06")
     assert [name for name, *_ in library.asked].count("nvmlShutdown") == 2
 
 
@@ -307,9 +308,15 @@ def test_a_gpu_is_not_asked_for_a_parent(library: Library) -> None:
 
 def test_a_slice_whose_gpu_is_not_told(library: Library) -> None:
     library.answers["nvmlDeviceGetDeviceHandleFromMigDeviceHandle"] = NvmlError("Not Supported")
-    nothing_known_but = f"NVML does not know {MIG_UUID}: Not Supported"
-    facts, _ = facts_and_state(MIG_UUID)
-    assert set(facts["unavailable"].values()) == {nothing_known_but}
+    facts, state = facts_and_state(MIG_UUID)
+    reason = f"NVML does not find the GPU of {MIG_UUID}: Not Supported"
+    # What the slice itself answers stays; nothing of it is asked in place of its GPU.
+    known = {"driver_version": "580.65.06", "memory_total_bytes": 16 * GIB}
+    assert {name: value for name, value in facts.items() if value is not None and name != "unavailable"} == known
+    assert facts["unavailable"] == dict.fromkeys(set(FACTS) - set(known) | {"parent_name", "parent_uuid"}, reason)
+    assert (state["used_memory_bytes"], len(state["other_processes"])) == (3 * GIB, 1)
+    assert (state["sm_clock_mhz"], state["power_w"], state["throttle_reasons"]) == (None, None, None)
+    assert {state["unavailable"][name] for name in ("sm_clock_mhz", "power_w", "throttle_reasons")} == {reason}
 
 
 # --- clock events

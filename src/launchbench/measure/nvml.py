@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,14 +29,28 @@ CLOCK_EVENT_BITS = {
 """nvmlClocksEventReasons of nvml.h."""
 
 
-class Nvml:
-    """A session with NVML for one GPU; use :func:`session`."""
+@dataclass(frozen=True)
+class Absent:
+    """In place of the library or of a handle that could not be had: why."""
 
-    def __init__(self, library: Any, handle: Any, parent: Any, absent: str) -> None:
+    reason: str
+
+
+class Nvml:
+    """A session with NVML for one GPU; use :func:`session`.
+
+    Args:
+        library: the module pynvml.
+        handle: of the GPU or MIG slice: its memory and processes.
+        parent: of the GPU, or the one that the slice is cut from: clocks, power and everything else.
+        is_slice: whether they differ.
+    """
+
+    def __init__(self, library: Any, handle: Any, parent: Any, is_slice: bool) -> None:
         self._library = library
         self._handle = handle
         self._parent = parent
-        self._absent = absent
+        self._is_slice = is_slice
         self._own_pids = {0, os.getpid()}
 
     def pids(self) -> set[int]:
@@ -74,8 +89,9 @@ class Nvml:
         of: Callable[[Any], Any] | None = None,
     ) -> Any:
         """One query; on any failure None, with the reason under ``missing[field]``."""
-        if self._absent:
-            missing[field] = self._absent
+        absent = next((thing for thing in (self._library, *arguments) if isinstance(thing, Absent)), None)
+        if absent is not None:
+            missing[field] = absent.reason
             return None
         try:
             answer = getattr(self._library, query)(*arguments)
@@ -85,7 +101,7 @@ class Nvml:
         except UnicodeDecodeError:
             missing[field] = "answer is not UTF-8"
         except Exception as error:  # the library's errors have no common base with ctypes' ones
-            missing[field] = " ".join(str(error).split()) or type(error).__name__
+            missing[field] = _words(error)
         return None
 
     def facts(self) -> dict[str, Any]:
@@ -190,10 +206,6 @@ class Nvml:
             unavailable=missing,
         )
 
-    @property
-    def _is_slice(self) -> bool:
-        return self._handle is not self._parent
-
 
 def throttle_names(mask: int) -> list[str]:
     """Names of the bits of a clock-event mask; bits that nvml.h does not name appear in hex."""
@@ -213,23 +225,33 @@ def _plain(answer: Any) -> Any:
 @contextlib.contextmanager
 def session(uuid: str) -> Iterator[Nvml]:
     """NVML opened for the GPU or MIG slice of this UUID; where it cannot be, every field is unavailable."""
+    is_slice = uuid.startswith("MIG-")
     try:
         import pynvml as library
 
         library.nvmlInit()
     except Exception as error:  # no library, no driver, a stranger's module: all mean "not available"
-        yield Nvml(None, None, None, f"NVML: {' '.join(str(error).split()) or type(error).__name__}")
+        nothing = Absent(f"NVML: {_words(error)}")
+        yield Nvml(nothing, nothing, nothing, is_slice)
         return
     try:
-        try:
-            handle = library.nvmlDeviceGetHandleByUUID(uuid)
-            parent = handle
-            if uuid.startswith("MIG-"):
-                parent = library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
-        except Exception as error:  # as above
-            yield Nvml(None, None, None, f"NVML does not know {uuid}: {' '.join(str(error).split())}")
-            return
-        yield Nvml(library, handle, parent, "")
+        handle = _found(f"NVML does not know {uuid}", lambda: library.nvmlDeviceGetHandleByUUID(uuid))
+        parent = handle
+        if is_slice and not isinstance(handle, Absent):
+            otherwise = f"NVML does not find the GPU of {uuid}"
+            parent = _found(otherwise, lambda: library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+        yield Nvml(library, handle, parent, is_slice)
     finally:
         with contextlib.suppress(Exception):
             library.nvmlShutdown()
+
+
+def _found(otherwise: str, query: Callable[[], Any]) -> Any:
+    try:
+        return query()
+    except Exception as error:  # the library's errors have no common base with ctypes' ones
+        return Absent(f"{otherwise}: {_words(error)}")
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
