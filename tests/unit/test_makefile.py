@@ -244,6 +244,24 @@ def test_clean_never_touches_results(clone: Path, make: Make) -> None:
     assert left == {"Makefile", "pyproject.toml", *LOCKS[:3], "results/site/n8.csv", "reports/.gitkeep"}
 
 
+def test_what_a_run_makes_is_no_change_to_commit(tmp_path: Path) -> None:
+    """Results are: they are meant to be committed."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("needs git")
+    (documented,) = re.findall(r"`snakemake --report (\S+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    made = (documented, "report.html", "report.zip", "reports/comparison.html", "reports/incomplete/figures/x.svg")
+    made += ("build/tables/gaps.csv", ".snakemake/log/x.log", ".venv/bin/python", "results/a/b/c/.tmp-n8.csv-12")
+    for name in (*made, "results/a/b/c/n8.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    subprocess.run([git, "init", "-q"], cwd=tmp_path, check=True)
+    status = [git, "status", "--porcelain", "--untracked-files=all"]
+    changes = subprocess.run(status, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert changes.splitlines() == ["?? .gitignore", "?? results/a/b/c/n8.csv"]
+
+
 def pins(name: str) -> set[str]:
     text = (ROOT / name).read_text()
     return {line.rstrip(" \\") for line in text.splitlines() if re.match(r"[a-z0-9]", line)}
