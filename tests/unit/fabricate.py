@@ -124,7 +124,7 @@ def write_job(
     digits = gpu_uuid[4:12]
     begun = START + timedelta(hours=run, seconds=launch_count)
     run_id = f"n{launch_count:07d}-{digits}-{begun:%Y%m%dT%H%M%SZ}-{card % 0xFFFFFF:06x}"
-    protocol = Protocol(version=1, repetitions=repetitions, warmup_rounds=5, warmup_ms=200)
+    protocol = Protocol(version=2, repetitions=repetitions, warmup_rounds=5, warmup_ms=200)
     seed = [launch_count, card, run, *label.encode()]
     rng = np.random.default_rng(seed)
     paths, names = tuple(launch_paths), tuple(kernels)
@@ -142,10 +142,10 @@ def write_job(
                     "expected_count": expected,
                     "observed_count": expected,
                     "warmup_rounds_run": 5,
-                    "capture_us": capture,
-                    "instantiate_us": instantiate,
-                    "upload_us": upload,
-                    "first_replay_us": 50.0,
+                    "capture_us": _samples(capture),
+                    "instantiate_us": _samples(instantiate),
+                    "upload_us": _samples(upload),
+                    "first_replay_us": _samples(50.0),
                     "buffer_address": "0x7f0000000000",
                     "started_utc": utc_text(begun),
                     "before": state(begun),
@@ -198,6 +198,10 @@ def write_job(
         changed = edit(record, raw)
         raw = raw if changed is None else changed
     return write_result(results_dir, record, raw[[column.name for column in RAW]])
+
+
+def _samples(median: float) -> list[float]:
+    return [1.5 * median, 0.75 * median, median, 0.875 * median, 1.25 * median]
 
 
 def _rows(

@@ -18,6 +18,7 @@ from launchbench.aggregate.join import Tables, aggregate, write_tables
 from launchbench.aggregate.summarise import break_even
 from launchbench.report.comparison import read_table
 from launchbench.results import columns, flags, tables
+from launchbench.results.files import read_results
 from launchbench.results.protocol import Protocol
 from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_four_cards, write_job, write_sweep
 
@@ -54,6 +55,11 @@ def test_known_costs_come_back(tmp_path: Path) -> None:
         assert got["loop_total_us"] == pytest.approx(loop + model.synchronize, rel=0.003)
         assert got["replay_issue_us"] == model.replay_call
         assert (got["capture_us"], got["instantiate_us"], got["upload_us"]) == model.once_us(count)
+        assert (got["one_off_samples"], got["capture_min_us"], got["capture_max_us"]) == (
+            5,
+            0.75 * got["capture_us"],
+            1.5 * got["capture_us"],
+        )
         assert got["break_even_replays"] == math.ceil(sum(model.once_us(count)) / (loop - replay))
         assert (got["repetitions_used"], got["repetitions_flagged"], got["flags"]) == (50, 0, "")
     assert row(made, 512, "cuda-python")["loop_us"] == pytest.approx(model.loop_us(512, "cuda-python"), rel=0.003)
@@ -347,7 +353,7 @@ DAMAGES = [
     ("cut", lambda csv, _: csv.write_bytes(csv.read_bytes()[:-9]), "cut short"),
     ("changed", lambda csv, _: csv.write_bytes(csv.read_bytes().replace(b"loop", b"lo0p")), "changed since"),
     ("no record", lambda _, record: record.unlink(), "no record beside it"),
-    ("empty record", lambda _, record: record.write_bytes(b""), "empty; expected a launchbench-record/1"),
+    ("empty record", lambda _, record: record.write_bytes(b""), "empty; expected a launchbench-record/2"),
     ("broken record", lambda _, record: record.write_bytes(b"{"), "Invalid JSON"),
     ("wrong record", lambda _, record: record.write_text(json.dumps({"format": "x"})), "format"),
 ]
@@ -397,7 +403,7 @@ def test_a_label_with_broken_files_only(tmp_path: Path) -> None:
     write_job(tmp_path, 8).write_bytes(b"")
     gaps = tabulate(tmp_path, ["t4"], (8,)).gaps
     assert sorted(gaps["reason"]) == [
-        "empty; expected a launchbench-record/1 record",
+        "empty; expected a launchbench-record/2 record",
         "not measured yet: none of its files can be used",
     ]
 
@@ -487,7 +493,20 @@ def test_many_cards(tmp_path: Path) -> None:
 def test_protocol_hash_separates_paths_and_kernels(tmp_path: Path) -> None:
     write_job(tmp_path, 8)
     summary = tabulate(tmp_path).summary
-    protocol = Protocol(version=1, repetitions=50, warmup_rounds=5, warmup_ms=200)
+    protocol = Protocol(version=2, repetitions=50, warmup_rounds=5, warmup_ms=200)
     assert set(summary["protocol_hash"]) == {
         protocol.block_hash(path, kernel) for path in ("native-driver", "cuda-python") for kernel in ("tiny", "empty")
     }
+
+
+def test_results_of_the_first_protocol_are_shown_with_their_one_sample() -> None:
+    shipped = Path(__file__).parents[2] / "results"
+    results, problems = read_results(shipped)
+    first = [result for result in results if result.record.format == "launchbench-record/1"]
+    assert problems == [] and len(first) == 4
+    made = aggregate(shipped, ["h200"], [8]).summary.set_index(["run_id", "launch_path", "kernel"])
+    for result in first:
+        for block in result.record.blocks:
+            row = made.loc[(result.record.run_id, block.launch_path, block.kernel)]
+            assert row["one_off_samples"] == 1 and row["repetitions_used"] == result.record.protocol.repetitions
+            assert [row["capture_us"], row["capture_min_us"], row["capture_max_us"]] == block.capture_us * 3

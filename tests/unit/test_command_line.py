@@ -317,8 +317,8 @@ def test_the_card_that_was_found_is_not_the_one_asked_for(
 
 def test_a_protocol_is_that_of_the_configuration() -> None:
     config = Config(repetitions=7, warmup_rounds=3, warmup_ms=11)
-    assert job.protocol_of(config).model_dump() == {
-        "version": 1,
+    assert job.protocol_of(config).model_dump(exclude_none=True) == {
+        "version": 2,
         "repetitions": 7,
         "warmup_rounds": 3,
         "warmup_ms": 11,
@@ -648,6 +648,14 @@ int launchbench_issue_driver(void *function, void *stream, uint64_t buffer, unsi
   snprintf(said, sizeof said, "driver %p %p %llx %u", function, stream, (unsigned long long)buffer, count);
   return 222;
 }
+int launchbench_issue_dependent(void *function, void *stream, uint64_t buffer, unsigned count) {
+  snprintf(said, sizeof said, "dependent %p %p %llx %u", function, stream, (unsigned long long)buffer, count);
+  return 0;
+}
+int launchbench_issue_fused(void *function, void *stream, uint64_t buffer, unsigned count) {
+  snprintf(said, sizeof said, "fused %p %p %llx %u", function, stream, (unsigned long long)buffer, count);
+  return 0;
+}
 int launchbench_issue_runtime_tiny(void *stream, void *buffer, unsigned count) {
   snprintf(said, sizeof said, "tiny %p %p %u", stream, buffer, count);
   return 0;
@@ -679,6 +687,9 @@ def test_every_argument_reaches_the_native_loop(tmp_path: Path) -> None:
     function, stream, buffer, count = 0x7FFF_1234_5678, 0x7EEE_8765_4321, 0xFEDC_BA98_7654_3210, 4_000_000_000
     assert loops.driver_loop(function, stream, buffer, count)() == 222
     assert last() == b"driver 0x7fff12345678 0x7eee87654321 fedcba9876543210 4000000000"
+    for kind in ("dependent", "fused"):
+        assert loops.driver_loop(function, stream, buffer, count, kind)() == 0
+        assert last() == f"{kind} 0x7fff12345678 0x7eee87654321 fedcba9876543210 4000000000".encode()
     assert loops.runtime_loop("tiny", stream, 0x7ABC_0000_0000, 8)() == 0
     assert last() == b"tiny 0x7eee87654321 0x7abc00000000 8"
     assert loops.runtime_loop("empty", stream, 0x7ABC_0000_0000, 8)() == -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from launchbench.measure import timing
+from launchbench.measure.timing import ONE_OFF_SAMPLES
 from launchbench.results.protocol import FLOAT32_EXACT_COUNT, QUEUE_DEPTH
 from tests.unit.test_error_sweep import BLOCKS, REPETITIONS, Bench, N, bench, jobs
 from tests.virtual_gpu import T4
@@ -42,8 +44,40 @@ def test_the_graph_is_uploaded_before_the_first_replay(bench: Bench) -> None:
     bench.configure(launch_paths=["native-driver"], kernels=["empty"])
     assert bench.measure(cards=[slow]).status == 0
     (block,) = bench.result().record.blocks
-    assert block.upload_us == pytest.approx(slow.once_us(N)[2], rel=1e-3)
-    assert block.first_replay_us == pytest.approx(slow.replay_total_us(N), rel=1e-3)
+    assert block.upload_us == pytest.approx([slow.once_us(N)[2]] * ONE_OFF_SAMPLES, rel=1e-3)
+    assert block.first_replay_us == pytest.approx([slow.replay_total_us(N)] * ONE_OFF_SAMPLES, rel=1e-3)
+
+
+def test_no_block_pays_what_only_a_first_graph_pays(bench: Bench) -> None:
+    # Everything up to the end of the first graph: zeroing, the loop that loads the kernel, upload, replay.
+    cold = dataclasses.replace(T4, cold_factor=3.0, cold_bursts=4)
+    bench.configure(kernels=["empty"])
+    assert bench.measure(cards=[cold]).status == 0
+    for block in bench.result().record.blocks:
+        costs = zip(block.capture_us, block.instantiate_us, block.upload_us, block.first_replay_us, strict=True)
+        truth = (*T4.once_us(N), T4.replay_total_us(N))
+        assert [pytest.approx(truth, rel=1e-3)] * ONE_OFF_SAMPLES == list(costs)
+    for row in bench.tables()["summary"].to_dict("records"):
+        assert row["one_off_samples"] == ONE_OFF_SAMPLES
+        assert row["capture_min_us"] == row["capture_us"] == row["capture_max_us"]
+
+
+# ---------------------------------------------------------------- progress
+
+
+def test_a_block_that_takes_long_tells_how_far_it_is(bench: Bench) -> None:
+    slow = dataclasses.replace(T4, issue_us=1_000_000.0, instantiate_us=6e6)
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"], repetitions=4, warmup_rounds=3)
+    done = bench.measure(cards=[slow])
+    assert done.status == 0
+    lines = [line.removeprefix(f"t4 N={N} native-driver empty: ") for line in done.err.splitlines()]
+    told = [tuple(re.fullmatch(r"(.+), (\d+) s", line).groups()) for line in lines[:-1]]  # type: ignore[union-attr]
+    assert [what for what, _ in told][:2] == ["one-off costs 0 of 7", "one-off costs 1 of 7"]
+    parts = dict.fromkeys(re.sub(r" \d+( of \d+)?$", "", what) for what, _ in told)
+    assert list(parts) == ["one-off costs", "warm-up rounds", "repetitions"], told
+    seconds = [int(number) for _, number in told]
+    assert all(later - sooner >= 5 for sooner, later in itertools.pairwise([0, *seconds]))
+    assert len(bench.result().raw) == 2 * 4
 
 
 # ---------------------------------------------------------------- 16: events

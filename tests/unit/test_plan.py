@@ -439,7 +439,7 @@ def test_links_to_folders_are_noticed_and_not_followed() -> None:
 
 def test_what_decides_a_measurement_is_pinned() -> None:
     assert json.loads(a_plan().protocol()) == {
-        "version": 1,
+        "version": 2,
         "repetitions": 50,
         "warmup_rounds": 5,
         "warmup_ms": 200,

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from launchbench.results.protocol import FLOAT32_EXACT_COUNT, KERNELS, LAUNCH_PATHS, MODES, PROTOCOL_VERSION, Protocol
 
-DEFAULT = {"version": 1, "repetitions": 50, "warmup_rounds": 5, "warmup_ms": 200}
+DEFAULT = {"version": 2, "repetitions": 50, "warmup_rounds": 5, "warmup_ms": 200}
 
 
 def test_the_hashes_never_change() -> None:
     """Results that are filed carry them: a change here separates every old result from every new one."""
-    protocol = Protocol(**DEFAULT)
+    protocol = Protocol(**DEFAULT | {"version": 1})
     made = {f"{path} {kernel}": protocol.block_hash(path, kernel) for path in LAUNCH_PATHS for kernel in KERNELS}
     assert made == {
         "native-driver tiny": "5d0f20442694",
@@ -31,7 +31,7 @@ def test_the_hashes_never_change() -> None:
 
 def test_names_that_are_filed_stay() -> None:
     assert LAUNCH_PATHS == ("native-driver", "native-runtime", "cuda-python")
-    assert (KERNELS, MODES, PROTOCOL_VERSION) == (("tiny", "empty"), ("loop", "replay"), 1)
+    assert (KERNELS, MODES, PROTOCOL_VERSION) == (("tiny", "empty"), ("loop", "replay"), 2)
 
 
 def test_float32_stops_counting_where_it_is_said_to() -> None:

@@ -90,12 +90,29 @@ def test_names_that_could_leave_their_folder(tmp_path: Path, field: str, name: s
 
 def test_the_record_on_disk_is_indented_json_with_all_fields(tmp_path: Path) -> None:
     text = write_job(tmp_path, 8, repetitions=1).read_text(encoding="utf-8")
-    assert text.startswith('{\n "format": "launchbench-record/1",\n') and text.endswith("\n}\n")
+    assert text.startswith('{\n "format": "launchbench-record/2",\n') and text.endswith("\n}\n")
     assert list(json.loads(text)) == list(Record.model_fields)
 
 
 def test_the_schema_is_of_this_format_and_closed() -> None:
     schema = json.loads(record_schema())
-    assert schema["properties"]["format"]["const"] == record.RECORD_FORMAT == "launchbench-record/1"
+    assert schema["properties"]["format"]["enum"][-1] == record.RECORD_FORMAT == "launchbench-record/2"
+    assert schema["properties"]["format"]["enum"] == ["launchbench-record/1", record.RECORD_FORMAT]
     assert schema["additionalProperties"] is False
     assert all(part["additionalProperties"] is False for part in schema["$defs"].values())
+
+
+def test_a_record_of_the_first_format_has_one_sample_of_each_cost(tmp_path: Path) -> None:
+    fields: dict[str, Any] = json.loads(write_job(tmp_path, 8, repetitions=1).read_bytes())
+    fields["format"] = "launchbench-record/1"
+    fields["blocks"][0]["capture_us"], fields["blocks"][0]["upload_us"] = 123.702, 7
+    block = Record.model_validate_json(json.dumps(fields), strict=True).blocks[0]
+    assert (block.capture_us, block.upload_us, len(block.instantiate_us)) == ([123.702], [7.0], 5)
+
+
+@pytest.mark.parametrize("value", [[], [1.0, -1.0], [None], "1", None, True])
+def test_what_is_no_list_of_times(tmp_path: Path, value: Any) -> None:
+    fields: dict[str, Any] = json.loads(write_job(tmp_path, 8, repetitions=1).read_bytes())
+    fields["blocks"][0]["capture_us"] = value
+    with pytest.raises(ValidationError):
+        Record.model_validate_json(json.dumps(fields), strict=True)

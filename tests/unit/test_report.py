@@ -186,6 +186,19 @@ def test_a_python_loop_alone_is_not_told_as_the_native_answer(tmp_path: Path) ->
     assert page.tables["devices-native-driver"][1][2] == "not measured on this launch path"
 
 
+def test_one_off_costs_come_with_the_range_of_their_samples(tmp_path: Path) -> None:
+    def one_sample(record: dict[str, Any], _: pd.DataFrame) -> None:
+        record["blocks"][0]["capture_us"] = [123.0]
+        for name in ("instantiate_us", "upload_us", "first_replay_us"):
+            record["blocks"][0][name] = [100.0]
+
+    write_job(tmp_path / "results", 64)
+    write_job(tmp_path / "results", 512, edit=one_sample)
+    rows = {tuple(row[1:3]): row for row in render(tmp_path, ["t4"]).tables["one-off"]}
+    assert rows["native-driver", "64"][3] == "228 [171\N{EN DASH}342]"
+    assert rows["native-driver", "512"][3] == "123"
+
+
 def test_graphs_that_do_not_help_are_told_so(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", model=CostModel(issue=0.7, node=0.75, loop_fixed=1.0))
     page = render(tmp_path, ["t4"])

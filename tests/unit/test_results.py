@@ -449,8 +449,8 @@ def _number(field: str, text: str) -> Callable[[bytes], bytes]:
 
 PATTERN = "String should match pattern"
 RECORD_DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
-    ("zero bytes", lambda _: b"", "empty; expected a launchbench-record/1 record"),
-    ("blank", lambda _: b" \n\n", "empty; expected a launchbench-record/1 record"),
+    ("zero bytes", lambda _: b"", "empty; expected a launchbench-record/2 record"),
+    ("blank", lambda _: b" \n\n", "empty; expected a launchbench-record/2 record"),
     ("cut", lambda data: data[: len(data) // 2], "file: Invalid JSON: EOF while parsing"),
     ("last brace gone", lambda data: data[:-2], "file: Invalid JSON: EOF while parsing"),
     ("more after it", lambda data: data + b"{}", "file: Invalid JSON: trailing characters"),
@@ -488,7 +488,11 @@ RECORD_DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("unknown inner", _changed("host", "cpu", to=[]), "host.cpu: Extra inputs are not permitted, got []"),
     ("odd field", _changed("a\nb\x1b[31m\u2028", to=1), "a\\nb\\x1b[31m\\u2028: Extra inputs are not permitted, got 1"),
     ("long field", _changed("k" * 5000, to="v" * 5000), f"{'k' * 60}: Extra inputs are not permitted, got 'vvv"),
-    ("newer format", _changed("format", to="launchbench-record/2"), "format: Input should be 'launchbench-record/1', "),
+    (
+        "newer format",
+        _changed("format", to="launchbench-record/3"),
+        "format: Input should be 'launchbench-record/1' or 'launchbench-record/2', ",
+    ),
     ("N as text", _changed("launch_count", to="8"), "launch_count: Input should be a valid integer, got '8'"),
     ("N as float", _changed("launch_count", to=8.0), "launch_count: Input should be a valid integer, got 8.0"),
     ("N true", _changed("launch_count", to=True), "launch_count: Input should be a valid integer, got True"),
@@ -498,11 +502,15 @@ RECORD_DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("N beyond", _number("launch_count", "9" * 6000), "file: Invalid JSON: number out of range"),
     ("N NaN", _number("launch_count", "NaN"), "launch_count: Input should be a"),
     ("N infinite", _number("launch_count", "-Infinity"), "launch_count: Input should be a"),
-    ("time NaN", _changed("blocks", 0, "capture_us", to=float("nan")), "blocks.0.capture_us: Input should be"),
-    ("time inf", _changed("blocks", 1, "upload_us", to=float("inf")), "blocks.1.upload_us: Input should be"),
+    ("time NaN", _changed("blocks", 0, "capture_us", to=float("nan")), "blocks.0.capture_us.0: Input should be"),
+    ("time inf", _changed("blocks", 1, "upload_us", to=float("inf")), "blocks.1.upload_us.0: Input should be"),
     ("power NaN", _changed("blocks", 0, "before", "power_w", to=float("nan")), "blocks.0.before.power_w: Input should"),
     ("load inf", _changed("host", "load_average_1min", to=float("inf")), "host.load_average_1min: Input should be a f"),
-    ("negative", _changed("blocks", 0, "capture_us", to=-1.0), "blocks.0.capture_us: Input should be greater than or"),
+    (
+        "negative",
+        _changed("blocks", 0, "capture_us", to=-1.0),
+        "blocks.0.capture_us.0: Input should be greater than or",
+    ),
     ("no blocks", _changed("blocks", to=[]), "blocks: List should have at least 1 item"),
     (
         "unknown kernel",
@@ -819,11 +827,16 @@ def _reads_or_refuses(path: Path) -> Record | None:
 
 
 def _is_kept(given_value: Any, kept: Any) -> bool:
-    """Whether everything in the given JSON is in the kept one, with equal types; whole floats may lack their point."""
+    """Whether everything in the given JSON is in the kept one, with equal types; whole floats may lack their point.
+
+    A single number may stand for a list of one, as in the first format.
+    """
     if isinstance(given_value, dict):
         return isinstance(kept, dict) and all(_is_kept(value, kept[key]) for key, value in given_value.items())
     if isinstance(given_value, list):
         return len(given_value) == len(kept) and all(map(_is_kept, given_value, kept))
+    if isinstance(kept, list):
+        kept = kept[0] if len(kept) == 1 else None
     same_type = type(given_value) is type(kept) or (type(given_value) is int and type(kept) is float)
     return same_type and bool(given_value == kept)
 

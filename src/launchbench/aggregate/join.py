@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from launchbench.aggregate.gaps import find_gaps
-from launchbench.aggregate.summarise import ONE_OFF, SAME_MEASUREMENT, fit, summarise
+from launchbench.aggregate.summarise import ONE_OFF, SAME_MEASUREMENT, fit, one_off, summarise
 from launchbench.results import columns, flags, tables
 from launchbench.results.files import Result, read_results, write_atomically
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
@@ -104,10 +104,7 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
                 "launch_path": block.launch_path,
                 "kernel": block.kernel,
                 "protocol_hash": block.protocol_hash,
-                "capture_us": block.capture_us,
-                "instantiate_us": block.instantiate_us,
-                "upload_us": block.upload_us,
-                "first_replay_us": block.first_replay_us,
+                **one_off(block),
                 "flag": flags.block_flag(block, record.protocol),
             }
             for block in measured.values()
@@ -119,12 +116,13 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
                 "launch_path": launch_path,
                 "kernel": kernel,
                 "protocol_hash": record.protocol.block_hash(launch_path, kernel),
+                "one_off_samples": 0,
                 "flag": flags.NOT_IN_RECORD,
             }
             for launch_path, kernel in present.itertuples(index=False)
             if (launch_path, kernel) not in measured
         )
-    names = ["job", *_SORT, *_IDENTITY, *ONE_OFF, "flag"]
+    names = ["job", *_SORT, *_IDENTITY, "one_off_samples", *ONE_OFF, "flag"]
     frame = pd.DataFrame(rows, columns=list(dict.fromkeys(names)))
     # As text, "...00Z" sorts after "...00.5Z".
     moment = pd.to_datetime(frame["started_utc"], format="ISO8601", utc=True, errors="coerce")

@@ -6,6 +6,7 @@ It reads no file.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from launchbench.aggregate import stats
 from launchbench.results import columns, flags
 from launchbench.results.protocol import MODES, QUEUE_DEPTH
+from launchbench.results.record import Block
+
+_ENDS: dict[str, Callable[[list[float]], Any]] = {"_us": np.median, "_min_us": np.min, "_max_us": np.max}
 
 SAME_MEASUREMENT = [
     "site",
@@ -30,7 +34,7 @@ SAME_MEASUREMENT = [
 ]
 """Jobs equal in all of these measured the same thing; the newest of them counts."""
 
-ONE_OFF = ["capture_us", "instantiate_us", "upload_us", "first_replay_us"]
+ONE_OFF = [f"{step}{end}" for step in ("capture", "instantiate", "upload", "first_replay") for end in _ENDS]
 
 WRONG_MODEL_PERCENT = 10.0
 """A straight line that misses a point by more than this is called the wrong model."""
@@ -74,6 +78,14 @@ def summarise(raw: pd.DataFrame, blocks: pd.DataFrame, pairs: flags.Pairs) -> pd
     frame["regime"] = np.where(n > QUEUE_DEPTH, PAST_DEPTH, BELOW_DEPTH)
     frame["superseded"] = _superseded(frame)
     return frame[[column.name for column in columns.SUMMARY]]
+
+
+def one_off(block: Block) -> dict[str, float]:
+    """Median, smallest and largest sample of each one-off cost of a block, by column, and their number."""
+    steps = {"capture": block.capture_us, "instantiate": block.instantiate_us}
+    steps |= {"upload": block.upload_us, "first_replay": block.first_replay_us}
+    figures = {f"{step}{end}": float(of(samples)) for step, samples in steps.items() for end, of in _ENDS.items()}
+    return {"one_off_samples": len(block.capture_us), **figures}
 
 
 def break_even(once_us: pd.Series[float], saved_us: pd.Series[float]) -> pd.Series[float]:

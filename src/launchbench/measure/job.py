@@ -19,6 +19,7 @@ from launchbench.measure.driver import MISFIT_CODES, DeviceMemory, DriverError, 
 from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
 from launchbench.measure.lock import card_lock, core_lock
 from launchbench.measure.native import NativeLoops
+from launchbench.measure.progress import Progress
 from launchbench.measure.timing import FLOAT_BYTES, make_loop, time_block
 from launchbench.results import flags
 from launchbench.results.files import new_run_id, write_atomically, write_result
@@ -213,16 +214,18 @@ def _measure_block(
     session: nvml.Nvml,
 ) -> tuple[Block, pd.DataFrame]:
     count = job.launch_count
+    subject = f"{job.label} N={count} {launch_path} {kernel}"
     started = datetime.now(UTC)
     before = session.state()
     with DeviceMemory(FLOAT_BYTES) as buffer:
         loop = make_loop(launch_path, kernel, function, loops, stream, buffer.address, count)
-        timing = time_block(device, stream, loop, 1 if kernel == "tiny" else 0, count, buffer.address, protocol)
+        counts = 1 if kernel == "tiny" else 0
+        timing = time_block(device, stream, loop, counts, count, buffer.address, protocol, Progress(subject))
     after = session.state()
     frame = timing.frame(count, launch_path, kernel)
     medians = frame.groupby("mode")["gpu_us"].median()
     print(
-        f"{job.label} N={count} {launch_path} {kernel}: loop {medians['loop']:.2f} us, "
+        f"{subject}: loop {medians['loop']:.2f} us, "
         f"replay {medians['replay']:.2f} us, counted {timing.observed_count} of {timing.expected_count}",
         file=sys.stderr,
         flush=True,
@@ -234,10 +237,7 @@ def _measure_block(
         expected_count=timing.expected_count,
         observed_count=timing.observed_count,
         warmup_rounds_run=timing.warmup_rounds_run,
-        capture_us=timing.capture_us,
-        instantiate_us=timing.instantiate_us,
-        upload_us=timing.upload_us,
-        first_replay_us=timing.first_replay_us,
+        **vars(timing.one_off),
         buffer_address=f"{buffer.address:#x}",
         started_utc=utc_text(started),
         before=before,
@@ -256,7 +256,7 @@ def _measure_block(
     used, reasons = flags.judge_block(frame, flags.block_flag(block, protocol))
     if reasons:
         print(
-            f"{job.label} N={count} {launch_path} {kernel}: warning: "
+            f"{subject}: warning: "
             f"{protocol.repetitions - used} of {protocol.repetitions} repetitions will not be used: {reasons}",
             file=sys.stderr,
             flush=True,

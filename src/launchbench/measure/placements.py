@@ -17,7 +17,7 @@ import pandas as pd
 
 from launchbench.measure.driver import DriverError, call, naming
 from launchbench.measure.modes import Block, Costs, Mode
-from launchbench.measure.timing import Counter, Timer, without_garbage_collection
+from launchbench.measure.timing import ONE_OFF_SAMPLES, Counter, Timer, without_garbage_collection
 from launchbench.results.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 ALIGNMENT_BYTES = 256
 """Buffers that ``cuMemAlloc`` gives out begin at multiples of this at least; so do the placements."""
-
-ONE_OFF_SAMPLES = 7
-"""Graphs made one after another for the one-off costs, after one that is thrown away."""
 
 EVERYWHERE = ("replay",)
 """Modes that every placement gets. The others are decided by the host, or cost too much: some placements do."""

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from launchbench.measure.gate import Gate
 
 FLOAT_BYTES = 4
+
+ONE_OFF_SAMPLES = 7
+"""Graphs made one after another for the one-off costs, after one that is thrown away."""
+
 INSTANTIATION = (
     "cuGraphInstantiateWithParams",
     "cuUserObjectCreate",
@@ -64,13 +68,20 @@ class Loop:
 
 
 @dataclass
-class BlockTiming:
-    """What timing one block yields; times in microseconds by the host clock."""
+class OneOff:
+    """Host times in microseconds of what is done once for each graph, one sample for each graph."""
 
-    capture_us: float
-    instantiate_us: float
-    upload_us: float
-    first_replay_us: float
+    capture_us: list[float] = field(default_factory=list)
+    instantiate_us: list[float] = field(default_factory=list)
+    upload_us: list[float] = field(default_factory=list)
+    first_replay_us: list[float] = field(default_factory=list)
+
+
+@dataclass
+class BlockTiming:
+    """What timing one block yields."""
+
+    one_off: OneOff
     warmup_rounds_run: int
     expected_count: int
     observed_count: int
@@ -201,6 +212,8 @@ def time_block(
     launch_count: int,
     address: int,
     protocol: Protocol,
+    progress: Callable[[str, int, int | None], None] = lambda what, done, of: None,
+    one_off_samples: int = ONE_OFF_SAMPLES,
 ) -> BlockTiming:
     """Capture, verify and time one block.
 
@@ -212,6 +225,8 @@ def time_block(
         launch_count: N.
         address: device address of the float that the launches work on.
         protocol: repetitions and warm-up.
+        progress: is told between two intervals what is being done and how many are done, of how many if known.
+        one_off_samples: graphs to sample the one-off costs of, at least 1.
 
     Raises:
         LaunchbenchError: a CUDA call failed, or the buffer does not hold a count.
@@ -236,6 +251,32 @@ def time_block(
     loop.run()
     _synchronize(stream)
 
+    one_off = OneOff()
+    with contextlib.ExitStack() as stack:
+        stack.callback(second.close)
+        stack.callback(first.close)
+        stack.enter_context(without_garbage_collection())
+        # What only the first graph of a process, launch path or size pays, is paid by one that nothing is kept of.
+        _make_graph(stream, loop, launch_count, counter, OneOff()).close()
+        for number in range(one_off_samples):
+            progress("one-off costs", number, one_off_samples)
+            graph = _make_graph(stream, loop, launch_count, counter, one_off)
+            if number < one_off_samples - 1:
+                graph.close()
+        stack.callback(graph.close)
+        repetitions, rounds = _repeat(stream, loop, graph, (first, second), launch_count, counter, protocol, progress)
+        counter.settle()
+    return BlockTiming(
+        one_off=one_off,
+        warmup_rounds_run=rounds,
+        expected_count=counter.expected,
+        observed_count=counter.observed,
+        repetitions=repetitions,
+    )
+
+
+def _make_graph(stream: Stream, loop: Loop, launch_count: int, counter: Counter, one_off: OneOff) -> Any:
+    """Capture, instantiate, upload and replay once, each timed into ``one_off``."""
     graph, capture_us, instantiate_us = _capture(stream, loop)
     try:
         start = time.perf_counter_ns()
@@ -250,24 +291,14 @@ def time_block(
             graph.launch(stream)
         _synchronize(stream)
         first_replay_us = _since_us(start)
-
-        with without_garbage_collection():
-            repetitions, rounds = _repeat(stream, loop, graph, (first, second), launch_count, counter, protocol)
-        counter.settle()
-    finally:
+    except LaunchbenchError:
         graph.close()
-        first.close()
-        second.close()
-    return BlockTiming(
-        capture_us=capture_us,
-        instantiate_us=instantiate_us,
-        upload_us=upload_us,
-        first_replay_us=first_replay_us,
-        warmup_rounds_run=rounds,
-        expected_count=counter.expected,
-        observed_count=counter.observed,
-        repetitions=repetitions,
-    )
+        raise
+    one_off.capture_us.append(capture_us)
+    one_off.instantiate_us.append(instantiate_us)
+    one_off.upload_us.append(upload_us)
+    one_off.first_replay_us.append(first_replay_us)
+    return graph
 
 
 def _capture(stream: Stream, loop: Loop) -> tuple[Any, float, float]:
@@ -306,6 +337,7 @@ def _repeat(
     launch_count: int,
     counter: Counter,
     protocol: Protocol,
+    progress: Callable[[str, int, int | None], None],
 ) -> tuple[list[dict[str, Any]], int]:
     """Warm up, then time; loop and replay alternate, and so does which of them goes first."""
     begun = time.perf_counter_ns()
@@ -326,7 +358,12 @@ def _repeat(
     while rounds < protocol.warmup_rounds or _since_us(begun) < protocol.warmup_ms * 1e3:
         one_round(rounds)
         rounds += 1
-    return [row for number in range(protocol.repetitions) for row in one_round(number)], rounds
+        progress("warm-up rounds", rounds, None)
+    rows = []
+    for number in range(protocol.repetitions):
+        rows += one_round(number)
+        progress("repetitions", number + 1, protocol.repetitions)
+    return rows, rounds
 
 
 class Timer:

@@ -6,7 +6,8 @@ It computes no statistic and writes no HTML. Long tables are cut or told per lab
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -155,12 +156,12 @@ def one_off(comparison: Comparison) -> Table:
     rows = rows[rows["kernel"] == "tiny"]
     body = []
     for row in rows.head(MAX_ROWS).to_dict("records"):
-        names = ("capture_us", "instantiate_us", "upload_us", "first_replay_us")
+        names = ("capture", "instantiate", "upload", "first_replay")
         saved = row["loop_total_us"] - row["replay_total_us"]
         pays = Cell(whole(row["break_even_replays"]))
         if math.isinf(row["break_even_replays"]):
             pays = Cell("never", "a replay takes the host no less time than the loop")
-        costs = [Cell(number(row[name])) for name in names]
+        costs = [_one_off_cost(row, name) for name in names]
         body.append([*_who(row)[:2], Cell(f"{row['launch_count']:,}"), *costs, Cell(number(saved)), pays])
     head = heads(
         "card",
@@ -173,8 +174,19 @@ def one_off(comparison: Comparison) -> Table:
         ("saved per replay, µs", "loop total - replay total, host clock"),
         ("replays until it pays", "(capture + instantiate + upload) / saved per replay, rounded up"),
     )
-    caption = "One-off costs of a graph (kernel tiny) and the replays that pay for them."
+    caption = (
+        "One-off costs of a graph (kernel tiny) and the replays that pay for them: median, in brackets the smallest "
+        "and the largest sample. A figure without brackets is one sample, which in the first block of a job holds "
+        "what a process pays only once."
+    )
     return Table("one-off", caption, head, body, any_simulated(rows), cut(len(rows), MAX_ROWS, "summary.csv"))
+
+
+def _one_off_cost(row: dict[Hashable, Any], name: str) -> Cell:
+    if row["one_off_samples"] < 2:
+        return Cell(number(row[f"{name}_us"]), "one sample")
+    value, low, high = (row[f"{name}{end}_us"] for end in ("", "_min", "_max"))
+    return Cell(with_interval(value, low, high), f"{row['one_off_samples']} samples")
 
 
 def fit_lines(comparison: Comparison) -> Table:

@@ -30,6 +30,14 @@ def _us(name: str, meaning: str, nullable: bool = False) -> Column:
     return Column(name, "float", meaning, unit="us", nullable=nullable)
 
 
+def _one_off(name: str, meaning: str) -> tuple[Column, ...]:
+    return (
+        _us(f"{name}_us", f"{meaning}: median of the samples", True),
+        _us(f"{name}_min_us", "smallest sample", True),
+        _us(f"{name}_max_us", "largest sample", True),
+    )
+
+
 RAW: tuple[Column, ...] = (
     Column(
         "launch_count",
@@ -96,14 +104,15 @@ SUMMARY: tuple[Column, ...] = (
     Column("speedup", "float", "loop_us / replay_us", nullable=True),
     Column("speedup_low", "float", "lower end of its 95 % bootstrap interval (pairs resampled)", nullable=True),
     Column("speedup_high", "float", "upper end", nullable=True),
-    _us("capture_us", "host time of capturing the N launches", True),
-    _us("instantiate_us", "host time of instantiating the graph", True),
-    _us("upload_us", "host time of uploading it, with synchronize", True),
-    _us("first_replay_us", "host time of the first replay, with synchronize", True),
+    Column("one_off_samples", "int", "graphs that were made for the one-off costs", minimum=0),
+    *_one_off("capture", "host time of capturing the N launches"),
+    *_one_off("instantiate", "host time of instantiating the graph"),
+    *_one_off("upload", "host time of uploading it, with synchronize"),
+    *_one_off("first_replay", "host time of the first replay, with synchronize"),
     Column(
         "break_even_replays",
         "float",
-        "replays after which capture, instantiate and upload are paid for; inf = never",
+        "replays after which the medians of capture, instantiate and upload are paid for; inf = never",
         nullable=True,
     ),
     Column("regime", "str", "below-queue-depth or past-queue-depth, by N"),

@@ -11,8 +11,11 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PROTOCOL_VERSION = 1
-"""Raised whenever the meaning of a timed interval changes; old results then no longer mix with new ones."""
+PROTOCOL_VERSION = 2
+"""Raised whenever the meaning of a timed interval changes; old results then no longer mix with new ones.
+
+1: one-off costs are those of the block's only graph. 2: of several, after one that is thrown away.
+"""
 
 LaunchPath = Literal["native-driver", "native-runtime", "cuda-python"]
 Kernel = Literal["tiny", "empty"]

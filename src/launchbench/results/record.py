@@ -10,11 +10,11 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from launchbench.results.protocol import MAX_LAUNCH_COUNT, Kernel, LaunchPath, Protocol
 
-RECORD_FORMAT = "launchbench-record/1"
+RECORD_FORMAT = "launchbench-record/2"
 
 
 def _moment(text: str) -> str:
@@ -30,6 +30,18 @@ Utc = Annotated[
     AfterValidator(_moment),
 ]
 Microseconds = Annotated[float, Field(ge=0)]
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, int | float) else value
+
+
+Samples = Annotated[
+    list[Microseconds],
+    Field(min_length=1),
+    BeforeValidator(_as_list, json_schema_input_type=list[Microseconds] | Microseconds),
+]
+"""One for each graph that was made; a record of the first format has a single number."""
 
 
 def utc_text(moment: datetime) -> str:
@@ -173,10 +185,10 @@ class Block(_Part):
     expected_count: int = Field(ge=0, description="increments the buffer should have seen")
     observed_count: int = Field(ge=0, description="increments it has seen")
     warmup_rounds_run: int = Field(ge=1)
-    capture_us: Microseconds
-    instantiate_us: Microseconds
-    upload_us: Microseconds
-    first_replay_us: Microseconds = Field(description="first replay after upload, host clock, with synchronize")
+    capture_us: Samples
+    instantiate_us: Samples
+    upload_us: Samples
+    first_replay_us: Samples = Field(description="first replay after upload, host clock, with synchronize")
     buffer_address: str = Field(pattern=r"^0x[0-9a-f]+$")
     started_utc: Utc
     before: DeviceState
@@ -186,7 +198,7 @@ class Block(_Part):
 class Record(_Part):
     """One job: one GPU, one N."""
 
-    format: Literal["launchbench-record/1"]
+    format: Literal["launchbench-record/1", "launchbench-record/2"]
     run_id: SafeName = Field(description="unique; also the stem of the two files")
     site: SafeName
     label: SafeName
