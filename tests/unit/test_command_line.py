@@ -656,6 +656,11 @@ int launchbench_issue_fused(void *function, void *stream, uint64_t buffer, unsig
   snprintf(said, sizeof said, "fused %p %p %llx %u", function, stream, (unsigned long long)buffer, count);
   return 0;
 }
+int launchbench_issue_spin(void *function, void *stream, uint64_t buffer, unsigned count, uint64_t cycles) {
+  snprintf(said, sizeof said, "spin %p %p %llx %u %llx", function, stream, (unsigned long long)buffer, count,
+           (unsigned long long)cycles);
+  return 0;
+}
 int launchbench_issue_runtime_tiny(void *stream, void *buffer, unsigned count) {
   snprintf(said, sizeof said, "tiny %p %p %u", stream, buffer, count);
   return 0;
@@ -690,6 +695,8 @@ def test_every_argument_reaches_the_native_loop(tmp_path: Path) -> None:
     for kind in ("dependent", "fused"):
         assert loops.driver_loop(function, stream, buffer, count, kind)() == 0
         assert last() == f"{kind} 0x7fff12345678 0x7eee87654321 fedcba9876543210 4000000000".encode()
+    assert loops.spin_loop(function, stream, buffer, count, 0x1_0000_0001)() == 0
+    assert last() == b"spin 0x7fff12345678 0x7eee87654321 fedcba9876543210 4000000000 100000001"
     assert loops.runtime_loop("tiny", stream, 0x7ABC_0000_0000, 8)() == 0
     assert last() == b"tiny 0x7eee87654321 0x7abc00000000 8"
     assert loops.runtime_loop("empty", stream, 0x7ABC_0000_0000, 8)() == -1
