@@ -79,6 +79,7 @@ namespace {
 using LaunchKernel = CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                   CUstream, void**, void**);
 using LaunchKernelEx = CUresult (*)(const CUlaunchConfig*, CUfunction, void**, void**);
+using SetNode = CUresult (*)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*);
 
 // Looked up in the driver that the process has loaded already, so that building needs no driver and no stub.
 template <typename Function>
@@ -145,7 +146,26 @@ extern "C" int launchbench_issue_spin(CUfunction function, CUstream stream, CUde
   return CUDA_SUCCESS;
 }
 
-// The same through the runtime's <<<>>>; returns a cudaError_t.
+// Points `count` kernel nodes of an executable graph at `buffer`; `nodes` are those of the graph it was made from,
+// each a launch of `function` <<<1,1>>> with that one argument.
+extern "C" int launchbench_set_nodes(CUgraphExec executable, CUgraphNode* nodes, CUfunction function, CUdeviceptr buffer,
+                                     unsigned count) {
+  static SetNode set = nullptr;
+  if (!set && !(set = find<SetNode>("cuGraphExecKernelNodeSetParams_v2"))) return CUDA_ERROR_NOT_INITIALIZED;
+  void* arguments[] = {&buffer};
+  CUDA_KERNEL_NODE_PARAMS parameters = {};
+  parameters.func = function;
+  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.kernelParams = arguments;
+  for (unsigned i = 0; i < count; ++i) {
+    CUresult result = set(executable, nodes[i], &parameters);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// `count` launches through the runtime's <<<>>>; returns a cudaError_t.
 extern "C" int launchbench_issue_runtime_tiny(cudaStream_t stream, float* buffer, unsigned count) {
   for (unsigned i = 0; i < count; ++i) tiny<<<1, 1, 0, stream>>>(buffer);
   return cudaGetLastError();
@@ -316,7 +336,116 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
+// Exercise 4: what does a replay do after the buffer that it was captured with has been freed? One scenario a
+// process, since one of them loses the context. Every call is printed with its code and none after the capture ends
+// the program: what follows an error is the answer. The lines are those of launchbench.pointers.lines.
+class Scenario {
+ public:
+  explicit Scenario(const std::string& name) : name_(name) { std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12); }
+
+  // Exit status: 0 when the scenario came to its end, whatever the calls said, 1 when it did not come about.
+  int run() {
+    const bool came_about = set_up() && free_and_replace();
+    if (came_about) {
+      step("replay");
+      replay();
+      step("after");
+      look();
+      step("release");
+      release();
+    }
+    // The last line, and only where all before it was done.
+    if (came_about) std::printf("complete %s 0\n", name_.c_str());
+    return came_about ? 0 : 1;
+  }
+
+ private:
+  static constexpr size_t kSmall = sizeof(float);
+  static constexpr size_t kLarge = size_t(64) << 20;  // mapped alone, unmapped when it is freed
+
+  void step(const char* name) { std::printf("step %s\n", name); }
+
+  bool ok(const char* call, cudaError_t code) {
+    std::printf("call %s %d %s\n", call, static_cast<int>(code), cudaGetErrorName(code));
+    return code == cudaSuccess;
+  }
+
+  bool allocate(const char* name, float** buffer, size_t bytes = kSmall) {
+    if (!ok("cudaMalloc", cudaMalloc(buffer, bytes))) return false;
+    std::printf("address %s %#llx\n", name, static_cast<unsigned long long>(reinterpret_cast<size_t>(*buffer)));
+    return ok("cudaMemsetAsync", cudaMemsetAsync(*buffer, 0, sizeof(float), stream_)) && synchronize();
+  }
+
+  bool synchronize() { return ok("cudaStreamSynchronize", cudaStreamSynchronize(stream_)); }
+
+  bool replay() {
+    const bool launched = ok("cudaGraphLaunch", cudaGraphLaunch(exec_, stream_));
+    return synchronize() && launched;
+  }
+
+  bool read(const char* name, const float* buffer) {
+    float value = -1.0f;
+    if (!ok("cudaMemcpy", cudaMemcpy(&value, buffer, sizeof value, cudaMemcpyDeviceToHost))) return false;
+    std::printf("value %s %.9g\n", name, value);
+    return true;
+  }
+
+  bool set_up() {
+    step("prepare");
+    cudaDeviceProp properties;
+    if (!ok("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, 0))) return false;
+    std::printf("device GPU-");
+    for (int i = 0; i < 16; ++i) {
+      const bool hyphen = i == 4 || i == 6 || i == 8 || i == 10;
+      std::printf("%s%02x", hyphen ? "-" : "", static_cast<unsigned char>(properties.uuid.bytes[i]));
+    }
+    std::printf("\n");
+    if (!ok("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking))) return false;
+    if (!allocate("d", &d_, name_ == "unmapped" ? kLarge : kSmall)) return false;
+    const bool d2_first = name_ == "unowned" || name_ == "unmapped" || name_ == "control";
+    if (d2_first && !allocate("d2", &d2_)) return false;
+    step("capture");
+    if (!ok("cudaStreamBeginCapture", cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal))) return false;
+    tiny<<<1, 1, 0, stream_>>>(d_);  // the address of d is baked into the graph here
+    if (!ok("cudaLaunchKernel", cudaGetLastError())) return false;
+    if (!ok("cudaStreamEndCapture", cudaStreamEndCapture(stream_, &graph_))) return false;
+    if (!ok("cudaGraphInstantiate", cudaGraphInstantiate(&exec_, graph_, 0))) return false;
+    step("first-replay");
+    return replay() && read("captured", d_);
+  }
+
+  bool free_and_replace() {
+    step("free");
+    if (name_ != "control" && !ok("cudaFree", cudaFree(d_))) return false;
+    if (name_ == "victim" && !allocate("victim", &victim_)) return false;
+    return d2_ || allocate("d2", &d2_);
+  }
+
+  void look() {
+    if (name_ == "control") read("d", d_);
+    read("d2", d2_);
+    if (victim_) read("victim", victim_);
+    allocate("probe", &probe_);
+  }
+
+  void release() {
+    for (float* buffer : {name_ == "control" ? d_ : nullptr, d2_, victim_, probe_}) {
+      if (buffer) ok("cudaFree", cudaFree(buffer));
+    }
+    ok("cudaGraphExecDestroy", cudaGraphExecDestroy(exec_));
+    ok("cudaGraphDestroy", cudaGraphDestroy(graph_));
+    ok("cudaStreamDestroy", cudaStreamDestroy(stream_));
+  }
+
+  const std::string name_;
+  cudaStream_t stream_ = nullptr;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+  float *d_ = nullptr, *d2_ = nullptr, *victim_ = nullptr, *probe_ = nullptr;
+};
+
 struct Options {
+  std::string pointers;  // the scenario of exercise 4, empty for the other exercises
   std::vector<unsigned> counts{8, 64, 512, 4096};
   unsigned repetitions = 50;
   unsigned warmup = 5;
@@ -408,13 +537,15 @@ constexpr size_t kBufferBytes = size_t(64) << 20;
   std::fprintf(status ? stderr : stdout,
                "usage: graphs [--n N[,N...]] [--repetitions R] [--warmup W] [--warmup-ms M]\n"
                "              [--kernel tiny|empty] [--offsets K] [--csv]\n"
+               "       graphs --pointers control|recycled|victim|unowned|unmapped\n"
                "Without options: exercises 1, 2, 3 and 5 for N = 8, 64, 512, 4096.\n"
                "  --n            launches per loop and nodes per graph, 1 to %u\n"
                "  --repetitions  timed repetitions of each (50)\n"
                "  --warmup       untimed rounds before (5)\n"
                "  --warmup-ms    and for at least so many milliseconds, 0 to 60000 (200)\n"
                "  --offsets      repeat at K evenly spaced offsets of one 64 MiB buffer, 1 to 4096 (needs --csv)\n"
-               "  --csv          one row a repetition instead of tables\n",
+               "  --csv          one row a repetition instead of tables\n"
+               "  --pointers     exercise 4: replay after the captured buffer was freed, a line a call\n",
                kMaxCount);
   std::exit(status);
 }
@@ -427,6 +558,11 @@ unsigned parse_number(const std::string& text, unsigned maximum, unsigned minimu
     usage(2);
   }
   return static_cast<unsigned>(value);
+}
+
+bool is_scenario(const std::string& name) {
+  const auto known = {"control", "recycled", "victim", "unowned", "unmapped"};
+  return std::find(known.begin(), known.end(), name) != known.end();
 }
 
 Options parse(int argc, char** argv) {
@@ -455,6 +591,8 @@ Options parse(int argc, char** argv) {
       options.warmup_ms = parse_number(value, 60000, 0);
     } else if (name == "--offsets") {
       options.offsets = parse_number(value, 4096);
+    } else if (name == "--pointers" && is_scenario(value)) {
+      options.pointers = value;
     } else if (name == "--kernel" && (value == "tiny" || value == "empty")) {
       options.kernel = value == "tiny" ? Kernel::kTiny : Kernel::kEmpty;
     } else {
@@ -489,7 +627,9 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  run(parse(argc, argv));
+  const Options options = parse(argc, argv);
+  if (!options.pointers.empty()) return Scenario(options.pointers).run();
+  run(options);
   return 0;
 }
 

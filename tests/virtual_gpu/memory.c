@@ -264,6 +264,35 @@ EXPORT CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, size_t cou
   return CUDA_SUCCESS;
 }
 
+static void copy(struct op *op) {
+  void *to = mapped_bytes(op->context, op->address, op->count);
+  const void *from = mapped_bytes(op->context, op->source, op->count);
+  if (to && from) {
+    memmove(to, from, op->count);
+  } else {
+    lose_context(op);
+  }
+}
+
+// Not into a graph: such a node is not implemented.
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream handle) {
+  CONTEXT_CALL(cuMemcpyDtoDAsync);
+  struct stream *stream;
+  CUresult result = find_stream(handle, &stream);
+  if (result) return result;
+  if (!owned_bytes(current(), to, size) || !owned_bytes(current(), from, size)) return CUDA_ERROR_INVALID_VALUE;
+  if ((result = capturing_allowed(stream))) return result;
+  if (stream->capture) return CUDA_ERROR_NOT_SUPPORTED;
+  if (stream->legacy && (result = legacy_stream_call(stream->context))) return result;
+  const struct costs *costs = &stream->context->card->costs;
+  spend_us(costs->issue_us * burst_factor(stream->context));
+  submit(stream, (struct op){.effect = copy, .address = to, .source = from, .count = size},
+         costs->pace_us * device_factor(stream->context));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream handle)
+    ALIAS(cuMemcpyDtoDAsync_v2);
+
 void count_up(struct op *op, CUdeviceptr address, unsigned times) {
   float *counter = mapped_bytes(op->context, address, sizeof *counter);
   if (counter) {

@@ -145,7 +145,7 @@ struct op {
   struct context *context;
   struct kernel *kernel;
   struct program *program;
-  CUdeviceptr address;
+  CUdeviceptr address, source;
   unsigned value;
   size_t count;
   unsigned *gate;  // the two words of a gate
