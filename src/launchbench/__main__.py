@@ -75,6 +75,25 @@ def _measure(arguments: argparse.Namespace) -> None:
         job.write_receipt(arguments.receipt, record, Path(config.results_dir))
 
 
+def _pointers(arguments: argparse.Namespace) -> None:
+    import platform
+
+    from launchbench.pointers import job
+    from launchbench.results.pointers_files import write_receipt
+
+    config = _config(arguments)
+    request = job.Request(
+        label=arguments.label,
+        card=None if arguments.card == "any" else arguments.card,
+        site=config.site or host_slug(platform.node()),
+        binaries=arguments.binaries,
+    )
+    record = job.run(request, config)
+    print(record, flush=True)
+    if arguments.receipt:
+        write_receipt(arguments.receipt, record, Path(config.results_dir))
+
+
 def _aggregate(arguments: argparse.Namespace) -> None:
     from launchbench.aggregate.join import aggregate, write_tables
 
@@ -152,6 +171,12 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--launch-count", required=True, type=int, help="N")
+    sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
+    sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
+
+    sub = command("pointers", _pointers, "exercise 4 on one GPU: replay after a free, sanitizer, cures; file the result")
+    sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
+    sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 

@@ -27,6 +27,9 @@ MEASURING_MODULES = (
 )
 """A change here makes a new measurement necessary."""
 
+POINTERS_MODULES = (*_folder("pointers"), "measure/driver.py", "measure/native.py")
+"""A change here makes the pointers jobs necessary anew."""
+
 AGGREGATING_MODULES = (*_folder("aggregate"), *_folder("results"), "wording.py")
 """A change here makes the tables anew."""
 

@@ -133,7 +133,7 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
         "finished_utc": utc_text(datetime.now(UTC)),
         "protocol": protocol,
         "blocks": blocks,
-        "device": _device(card, session),
+        "device": describe_device(card, session),
         "host": host_facts(card.pci_bus_id),
         "software": provenance.software(job.binaries),
         "code": provenance.code(job.binaries),
@@ -264,7 +264,8 @@ def _measure_block(
     return block, frame
 
 
-def _device(card: Card, session: nvml.Nvml) -> Device:
+def describe_device(card: Card, session: nvml.Nvml) -> Device:
+    """The card as CUDA and NVML describe it."""
     major, minor = card.compute_capability
     return Device(
         name=card.name,

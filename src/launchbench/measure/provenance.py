@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -60,11 +61,11 @@ def read_manifest(binaries: Path) -> Manifest:
         raise _error(path, "not a build manifest; `launchbench build` makes it") from error
 
 
-def code(binaries: Path) -> Code:
+def code(binaries: Path, modules: Sequence[str] = MEASURING_MODULES) -> Code:
     """Checksums of the source, the loaded products and the measuring modules, and the git commit."""
     manifest = read_manifest(binaries)
     package = hashlib.sha256()
-    for module in MEASURING_MODULES:
+    for module in modules:
         package.update((PACKAGE / module).read_bytes())
     # A copy without its history can still say which commit it is.
     commit = _git("rev-parse", "HEAD") or os.environ.get(COMMIT_VARIABLE)
