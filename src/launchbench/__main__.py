@@ -174,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 
-    sub = command("pointers", _pointers, "exercise 4 on one GPU: replay after a free, sanitizer, cures; file the result")
+    sub = command("pointers", _pointers, "exercise 4 on one GPU: replays after a free, and the cures")
     sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")

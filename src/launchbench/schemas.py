@@ -8,12 +8,14 @@ from launchbench.config.messages import escaped
 from launchbench.config.model import schema_json
 from launchbench.errors import LaunchbenchError
 from launchbench.results.files import write_atomically
+from launchbench.results.pointers import pointers_schema
 from launchbench.results.record import record_schema
 from launchbench.results.tables import columns_markdown, tables_schema
 
 GENERATED = {
     "workflow/schemas/config.schema.json": schema_json,
     "workflow/schemas/record.schema.json": record_schema,
+    "workflow/schemas/pointers.schema.json": pointers_schema,
     "workflow/schemas/tables.json": tables_schema,
     "docs/columns.md": columns_markdown,
 }

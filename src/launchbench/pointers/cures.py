@@ -84,6 +84,7 @@ class CureRun(ABC):
 
     def settle(self) -> None:
         """Throw away what the cure has replaced; outside the timed interval."""
+        return
 
     def close(self) -> None:
         """Release the graph."""
@@ -262,6 +263,7 @@ class Timed:
         if self.outcome != "right-buffer" or not self._run:
             return None
         clock, run = time.perf_counter_ns, self._run
+        row: dict[str, float | None] | None = None
         with self.watched():
             self._checker.before(addresses, target)
             start = clock()
@@ -274,14 +276,14 @@ class Timed:
             run.settle()
             self._checker.after(addresses, target)
             self.checked += 1
-            return {
+            row = {
                 "start_us": round((start - begun_ns) / 1e3, 3),
                 "prepare_us": (ready - start) / 1e3 if prepared else None,
                 "apply_us": (applied - ready) / 1e3,
                 "first_replay_us": (done - applied) / 1e3,
                 "total_us": (done - start) / 1e3,
             }
-        return None
+        return row
 
     def close(self) -> None:
         """Release the graph, as far as that works."""

@@ -130,9 +130,7 @@ def _child(module: str, timeout_s: float, *arguments: str) -> tuple[str, str, in
     The status is None where it did not end in time; what it had said by then is kept.
     """
     command = [sys.executable, "-m", f"launchbench.pointers.{module}", *arguments]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         status: int | None
         try:
             out, err = process.communicate(timeout=timeout_s)

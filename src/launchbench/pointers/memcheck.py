@@ -125,9 +125,7 @@ def _number(text: str | None) -> int | None:
     return int(text.replace(",", "")) if text and text.replace(",", "").isdigit() else None
 
 
-def conclude(
-    report: Report, program: Lines, scenario: str, tool_exit_status: int | None
-) -> tuple[Verdict, str | None]:
+def conclude(report: Report, program: Lines, scenario: str, tool_exit_status: int | None) -> tuple[Verdict, str | None]:
     """What the run shows, and why it is not more.
 
     Args:

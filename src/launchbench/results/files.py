@@ -23,7 +23,7 @@ import pydantic
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
 from launchbench.results.columns import RAW
-from launchbench.results.layout import LAYOUT, find_files, is_linked_folder
+from launchbench.results.layout import LAUNCH, LAYOUT, find_files, is_linked_folder, job_kind
 from launchbench.results.record import RECORD_FORMAT, RawFile, Record, card_id
 from launchbench.results.tables import parse_csv
 
@@ -212,16 +212,17 @@ def _damage(data: bytes, raw: RawFile) -> str:
 
 
 def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
-    """All complete jobs under ``results_dir``, and every file that is not one with its reason.
+    """All complete launch jobs under ``results_dir``, and every file that is not one with its reason.
 
-    A folder of sites that is missing or empty gives two empty lists.
+    Files of other kinds of jobs are for their own readers. A folder of sites that is missing or empty gives two
+    empty lists.
     """
     results: list[Result] = []
     problems: list[Problem] = []
     vouched: set[Path] = set()
     seen: dict[str, Path] = {}
     unread: list[tuple[Path, str]] = []
-    files = list(find_files(results_dir, unread))
+    files = [path for path in find_files(results_dir, unread) if job_kind(path) == LAUNCH]
     problems += [_problem(results_dir, folder, reason) for folder, reason in unread]
     for path in (file for file in files if file.suffix == ".json"):
         csv = path.with_suffix(".csv")

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from launchbench.results import pointers_words
+
 LAYOUT = ("site", "label", "card")
+
+LAUNCH = "launch"
+PREFIXES = {pointers_words.PREFIX: pointers_words.KIND}
+"""What names of files of other jobs than launch jobs begin with -> the job's kind. No launch job has such a name."""
 
 
 def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) -> Iterator[Path]:
@@ -37,6 +43,11 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
                 unread.append((folder, reason))
         folders = sorted(inside)
     yield from (path for path in folders if path.suffix in (".csv", ".json"))
+
+
+def job_kind(path: Path) -> str:
+    """Kind of the job that a file belongs to, by its name: each kind has a reader, which then checks the format."""
+    return next((kind for prefix, kind in PREFIXES.items() if path.name.startswith(prefix)), LAUNCH)
 
 
 def is_linked_folder(path: Path) -> bool:

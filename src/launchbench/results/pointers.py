@@ -67,7 +67,7 @@ class AccessError(_Part):
     api_call: str | None = Field(None, description="of an error that a CUDA call returned: the call")
     api_code: int | None = None
     api_name: str | None = None
-    host_frames: list[str] = Field(default_factory=list, description="functions of the host back trace, innermost first")
+    host_frames: list[str] = Field(default_factory=list, description="of the host back trace, innermost first")
 
 
 class TextFile(_Part):
@@ -84,7 +84,7 @@ class SanitizerRun(_Part):
     scenario: Scenario
     verdict: Verdict
     reason: str | None = Field(None, description="why it is not clean, in the tool's words where it gave any")
-    tool_exit_status: int | None = Field(None, description="negative: ended by that signal; None: not started or killed")
+    tool_exit_status: int | None = Field(None, description="negative: a signal; None: not started or killed")
     target_exit_status: int | None = Field(None, description="as the target's last line says; None without one")
     error_count: int | None = Field(None, description="of the tool's summary; None without one")
     errors: list[AccessError] = Field(default_factory=list)

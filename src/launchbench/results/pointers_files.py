@@ -24,10 +24,11 @@ import pydantic
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results.files import Problem, find_files, write_atomically
+from launchbench.results.files import Problem, write_atomically
+from launchbench.results.layout import find_files, job_kind
 from launchbench.results.pointers import POINTERS_FORMAT, PointersRecord, TextFile
 from launchbench.results.pointers_columns import CURE_REPETITIONS
-from launchbench.results.pointers_words import PREFIX
+from launchbench.results.pointers_words import KIND, PREFIX
 from launchbench.results.record import card_id
 from launchbench.results.tables import parse_csv, write_csv
 
@@ -129,7 +130,7 @@ def read_pointers(results_dir: Path) -> tuple[list[PointersResult], list[Problem
     results: list[PointersResult] = []
     problems: list[Problem] = []
     seen: dict[str, Path] = {}
-    files = [path for path in find_files(results_dir) if is_pointers(path)]
+    files = [path for path in find_files(results_dir) if job_kind(path) == KIND]
     for path in (file for file in files if file.suffix == ".json"):
         try:
             record = read_pointers_record(path)
@@ -144,14 +145,6 @@ def read_pointers(results_dir: Path) -> tuple[list[PointersResult], list[Problem
         reason = "no record beside it; the job was interrupted or the record removed"
         problems.append(_problem(results_dir, path, reason))
     return results, problems
-
-
-def is_pointers(path: Path) -> bool:
-    """Whether a file of the layout is one of a pointers job: by its name, which is that of no other job.
-
-    A record of this format under another name is for the reader of launch records to refuse.
-    """
-    return path.name.startswith(PREFIX)
 
 
 def _read_files(record: PointersRecord, folder: Path) -> pd.DataFrame:
@@ -200,9 +193,10 @@ def _content(path: Path) -> bytes:
 def _problem(results_dir: Path, path: Path, message: str) -> Problem:
     """About the file that the message begins with, which may be one beside the record."""
     site, label, card = path.relative_to(results_dir).parts[:3]
-    for one in (path, *sorted(path.parent.glob(f"{path.stem}.*"))):
-        if message.startswith(start := escaped(f"{one}: ")):
-            return Problem(one, message.removeprefix(start), site=site, label=label, card=card)
+    folder = escaped(f"{path.parent}/")
+    if message.startswith(folder):
+        name, _, message = message.removeprefix(folder).partition(": ")
+        path = path.parent / name
     return Problem(path, message, site=site, label=label, card=card)
 
 

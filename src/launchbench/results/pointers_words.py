@@ -30,5 +30,6 @@ CURES: tuple[str, ...] = get_args(Cure)
 CURE_OUTCOMES: tuple[str, ...] = get_args(CureOutcome)
 STEPS: tuple[str, ...] = get_args(Step)
 
-PREFIX = "pointers-"
+KIND = "pointers"
+PREFIX = f"{KIND}-"
 """What the names of all files of pointers jobs begin with, and of no other job."""

@@ -16,7 +16,7 @@ from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results import columns
+from launchbench.results import columns, pointers_columns
 from launchbench.results.columns import Column
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
@@ -161,6 +161,12 @@ TABLES = {
     "summary": ("One row per job, launch path and kernel; `build/tables/summary.csv`.", columns.SUMMARY),
     "fits": ("A straight line over N per card, launch path, kernel and mode; `build/tables/fits.csv`.", columns.FITS),
     "gaps": ("What is missing from the comparison; `build/tables/gaps.csv`.", columns.GAPS),
+    "cure_repetitions": (
+        "One timed repetition of one cure; the CSVs of pointers jobs under `results/`.",
+        pointers_columns.CURE_REPETITIONS,
+    ),
+    "pointers": ("One row per pointers job and scenario; `build/tables/pointers.csv`.", pointers_columns.POINTERS),
+    "cures": ("One row per pointers job, cure and N; `build/tables/cures.csv`.", pointers_columns.CURE_TIMES),
 }
 
 
