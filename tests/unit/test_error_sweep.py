@@ -300,6 +300,12 @@ def test_no_device(bench: Bench) -> None:
     assert "no visible GPU (CUDA_VISIBLE_DEVICES='')" in line
 
 
+def test_a_toolkits_stub_in_the_place_of_the_driver(bench: Bench) -> None:
+    line = refusal(bench, bench.measure([Fault("cuInit", 34)]))
+    assert line.startswith("cuInit failed: CUDA_ERROR_STUB_LIBRARY (34); the libcuda.so.1 that was found is a toolkit")
+    assert line.endswith("take its folder out of LD_LIBRARY_PATH")
+
+
 def test_a_busy_device(bench: Bench) -> None:
     line = refusal(bench, bench.measure([Fault("cuDevicePrimaryCtxRetain", 46)]))
     assert "cuDevicePrimaryCtxRetain" in line and "CUDA_ERROR_DEVICE_UNAVAILABLE (46)" in line

@@ -92,6 +92,18 @@ def test_the_first_graph_of_a_process_is_thrown_away(virtual_gpu: VirtualGpu, bi
     assert seen["capture_us"] == pytest.approx([H100.once_us(64)[0]] * len(seen["capture_us"]))
 
 
+def test_an_update_that_is_refused_makes_the_graph_anew(virtual_gpu: VirtualGpu, binaries: Path) -> None:
+    refused = [Fault("cuGraphExecUpdate", 910, start=2, count=1)]
+    seen = placed(virtual_gpu, binaries, H100, "cuda-python", "tiny", 8, 5, 1, 2, 3, faults=refused)
+    assert seen["costs"]["refused_updates"] == 1 and len(seen["costs"]["update_us"]) == 3
+    assert seen["expected"] == seen["observed"]
+    for row in pd.DataFrame(seen["rows"]).query("mode == 'replay'").itertuples():
+        truth = H100.replay_us(8, "tiny", seen["pool"] + row.offset_bytes)
+        assert row.gpu_us == pytest.approx(truth, rel=1e-5), "made anew outside of what is timed"
+    # How often a sample of the one-off costs is taken does not depend on it.
+    assert len(seen["costs"]["instantiate_us"]) == ONE_OFF_SAMPLES + 1
+
+
 def test_a_gate_that_gives_up_leaves_no_figure(virtual_gpu: VirtualGpu, binaries: Path) -> None:
     """A queue that is shorter than thought: the host waits, and the launches are not all queued."""
     from dataclasses import replace

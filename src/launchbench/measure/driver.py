@@ -35,6 +35,8 @@ class DriverError(LaunchbenchError):
         hint = f"; {MISFIT_CODES[code]}" if code in MISFIT_CODES else ""
         if code == 2:
             hint = "; the card's memory is full: nvidia-smi lists who holds it"
+        if code == 34:
+            hint = "; the libcuda.so.1 that was found is a toolkit's stub: take its folder out of LD_LIBRARY_PATH"
         if code == 100:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES")
             hint = f"; no visible GPU (CUDA_VISIBLE_DEVICES={'not set' if visible is None else repr(visible)})"
@@ -122,6 +124,8 @@ def core_error(error: Exception, *calls: str) -> LaunchbenchError:
     text = " ".join(str(error).split())
     known = re.search(r"CUDA_ERROR_[A-Z0-9_]+", text)
     result = getattr(CUresult, known[0], None) if known else None
+    if "CU_GRAPH_EXEC_UPDATE_" in text:  # the reason for the one code that goes with it
+        result = CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
     if result is None and text.isascii() and text.isdigit():
         with contextlib.suppress(ValueError):
             result = CUresult(int(text))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import call, naming
+from launchbench.measure.driver import DriverError, call, naming
 from launchbench.measure.gate import Gate
 from launchbench.measure.native import NativeLoops, check_driver
 from launchbench.measure.timing import INSTANTIATION, Loop, make_loop
@@ -52,6 +52,9 @@ def modes_of(launch_path: str, kernel: str, launch_count: int, capability: tuple
     return modes
 
 
+UPDATE_REFUSED = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE of cuda.h
+
+
 @dataclass
 class Mode:
     """One way, bound to a placement.
@@ -82,6 +85,7 @@ class Costs:
     recapture_us: list[float] = field(default_factory=list)
     update_us: list[float] = field(default_factory=list)
     graph_bytes: list[int] = field(default_factory=list)
+    refused_updates: int = 0
 
 
 class MovableGraph:
@@ -93,16 +97,19 @@ class MovableGraph:
         start = time.perf_counter_ns()
         builder = _captured(stream, loop)
         costs.capture_us.append(_since_us(start))
+        self._make(builder, costs)
+        builder.close()
+
+    def _make(self, builder: Any, costs: Costs) -> None:
         before = _unused_bytes()
         start = time.perf_counter_ns()
         with naming(*INSTANTIATION):
             self._graph = builder.complete()
         costs.instantiate_us.append(_since_us(start))
-        builder.close()
         start = time.perf_counter_ns()
         with naming("cuGraphUpload"):
-            self._graph.upload(stream)
-        _synchronize(stream)
+            self._graph.upload(self._stream)
+        _synchronize(self._stream)
         costs.upload_us.append(_since_us(start))
         costs.graph_bytes.append(max(0, before - _unused_bytes()))
 
@@ -112,9 +119,18 @@ class MovableGraph:
         builder = _captured(self._stream, loop)
         self._costs.recapture_us.append(_since_us(start))
         start = time.perf_counter_ns()
-        with naming("cuGraphExecUpdate"):
-            self._graph.update(builder)
-        self._costs.update_us.append(_since_us(start))
+        try:
+            with naming("cuGraphExecUpdate"):
+                self._graph.update(builder)
+            self._costs.update_us.append(_since_us(start))
+        except DriverError as error:
+            if error.code != UPDATE_REFUSED:
+                raise
+            # The loop differs in nothing but its buffer, so no driver should say so; where one does, the graph is
+            # made anew, and the replays that follow are warmed up like any others.
+            self._costs.refused_updates += 1
+            self._graph.close()
+            self._make(builder, Costs())
         builder.close()
 
     def replay(self) -> Loop:

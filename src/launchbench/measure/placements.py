@@ -135,7 +135,8 @@ def _sample_costs(stream: Stream, block: Block, address: int, per_launch: int, t
         counter.before(block.launch_count)
         block.sample_costs(address)
     for samples in vars(block.costs).values():
-        del samples[:1]
+        if isinstance(samples, list):
+            del samples[:1]
     counter.settle()
     timing.expected_count += counter.expected
     timing.observed_count += counter.observed

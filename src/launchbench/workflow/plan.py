@@ -38,6 +38,11 @@ PROBE_TIMEOUT_S = 120
 PROBE_TIMEOUT_VARIABLE = "LAUNCHBENCH_PROBE_TIMEOUT_S"
 """Environment variable: how many seconds the driver has to answer, where ``PROBE_TIMEOUT_S`` is not right."""
 
+NO_CARD = ("CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_STUB_LIBRARY")
+"""Answers of a machine that has nothing to measure; any other says that something is broken, and ends the run."""
+
+WITHOUT_A_CARD = "`make report-cached` renders the report without asking the card"
+
 
 @dataclass(frozen=True, order=True)
 class Cell:
@@ -77,14 +82,15 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s") from None
+        raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s; {WITHOUT_A_CARD}") from None
     if done.returncode != 0:
         said = done.stderr.strip()
-        if "CUDA_ERROR_NO_DEVICE" in said:
+        if any(name in said for name in NO_CARD):
             print(said, file=sys.stderr)
             return []
         lines = [line.removeprefix("launchbench: ") for line in said.splitlines()]
-        raise LaunchbenchError("\n".join(lines) or f"probe ended with status {done.returncode}")
+        lines[-1:] = [f"{lines[-1] if lines else f'probe ended with status {done.returncode}'}; {WITHOUT_A_CARD}"]
+        raise LaunchbenchError("\n".join(lines))
     return [(card["label"], card["card"]) for card in json.loads(done.stdout)]
 
 
