@@ -33,7 +33,7 @@ POINTERS_MODULES = (*_folder("pointers"), "measure/driver.py", "measure/native.p
 AGGREGATING_MODULES = (*_folder("aggregate"), *_folder("results"), "wording.py")
 """A change here makes the tables anew."""
 
-REPORTING_MODULES = (*_folder("report"), "wording.py")
+REPORTING_MODULES = (*_folder("report"), "aggregate/spread.py", "wording.py")
 """A change here renders the report anew."""
 
 

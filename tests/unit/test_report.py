@@ -462,7 +462,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
         reports = tmp_path / place / "reports"
         contents.append({path.relative_to(reports): path.read_bytes() for path in reports.rglob("*.*")})
     assert contents[0] == contents[1]
-    assert len(contents[0]) == 7
+    assert len(contents[0]) == 8
 
 
 def test_missing_tables_are_one_line(tmp_path: Path) -> None:

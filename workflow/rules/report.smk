@@ -29,6 +29,7 @@ rule report:
             )
             for name, title in FIGURES.items()
         ],
+        spread=f"{REPORTS}/spread.csv",
         png=[f"{REPORTS}/figures/{name}.png" for name in FIGURES],
     log:
         f"{BUILD}/logs/report.log",

@@ -12,7 +12,7 @@ from launchbench.errors import LaunchbenchError
 
 _INSIDE = {"reports_dir": ("figures", "incomplete"), "build_dir": ("cells", "cuda", "incomplete", "logs", "tables")}
 _FILES = {
-    "reports_dir": ("*.html", "figures/*.svg", "figures/*.png"),
+    "reports_dir": ("*.html", "*.csv", "figures/*.svg", "figures/*.png"),
     "build_dir": ("cuda/*", "tables/*.csv", "logs/*.log"),
 }
 

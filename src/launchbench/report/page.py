@@ -15,11 +15,14 @@ from urllib.parse import quote
 import jinja2
 import pandas as pd
 
+from launchbench.aggregate.spread import spread
 from launchbench.report import explain, figures, sections
+from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
 from launchbench.report.origins import origins
 from launchbench.report.sidebyside import side_by_side
+from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.wording import plural
 
@@ -43,7 +46,7 @@ def render(
     config_labels: Sequence[str],
     launch_counts: Sequence[int],
 ) -> Path:
-    """Write ``comparison.html`` and ``figures/*.svg`` and ``*.png`` under ``reports_dir``.
+    """Write ``comparison.html``, ``spread.csv``, ``figures/*.svg`` and ``figures/*.png`` under ``reports_dir``.
 
     Args:
         tables_dir: where ``aggregate`` wrote its tables.
@@ -65,6 +68,9 @@ def render(
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
+    pooled = tables.validate(spread(comparison.compared), columns.SPREAD, "spread")
+    text = pooled.to_csv(index=False, lineterminator="\n")
+    write_atomically(reports_dir / "spread.csv", text.encode())
     files_of = _Files(results_dir, reports_dir)
     alternatives = {
         "speedup": explain.alt_speedup(comparison),
@@ -90,6 +96,7 @@ def render(
             summary=sections.summary(comparison, files_of.of_run),
             one_off=sections.one_off(comparison),
             fits=sections.fit_lines(comparison),
+            between=cards_of_a_type(pooled, comparison.labels),
             gaps=sections.gaps(comparison, files_of.of_file),
             superseded=sections.superseded(comparison, files_of.of_run),
             superseded_count=_superseded_runs(comparison),

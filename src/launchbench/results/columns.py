@@ -143,6 +143,26 @@ FITS: tuple[Column, ...] = (
 )
 """Straight line of GPU time over N, one row per card, launch path, kernel and mode."""
 
+SPREAD: tuple[Column, ...] = (
+    *(column for column in IDENTITY if column.name in ("label", "gpu_name", "cpu_model", "driver_version", "nvcc")),
+    *(column for column in IDENTITY if column.name in ("protocol_hash", "virtual")),
+    Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
+    Column("kernel", "str", "kernel that was launched", choices=KERNELS),
+    Column("launch_count", "int", "N", minimum=1, maximum=MAX_LAUNCH_COUNT),
+    Column("mode", "str", "loop or replay", choices=MODES),
+    Column("cards", "int", "cards that are alike in all of the above", minimum=2),
+    Column("hosts", "int", "hosts they are in", minimum=1),
+    Column("processes", "int", "measurements of all of them together", minimum=2),
+    _us("median_us", "per launch or node: median over the cards of each card's mean over its processes"),
+    _us("smallest_us", "the smallest of these means"),
+    Column("smallest_card", "str", "its card"),
+    _us("largest_us", "the largest of these means"),
+    Column("largest_card", "str", "its card"),
+    Column("spread_percent", "float", "(largest_us - smallest_us) / median_us", unit="%", minimum=0),
+    Column("verdict", "str", "whether cards differ by more than processes on one card do"),
+)
+"""Cards of one type against each other, one row per launch path, kernel, N and mode."""
+
 GAPS: tuple[Column, ...] = (
     Column("site", "str", "folder, empty where nothing was measured anywhere"),
     Column("label", "str", "GPU type"),

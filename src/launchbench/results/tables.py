@@ -160,6 +160,7 @@ TABLES = {
     "tidy": ("Every repetition of every job, flagged; `build/tables/tidy.csv`.", columns.TIDY),
     "summary": ("One row per job, launch path and kernel; `build/tables/summary.csv`.", columns.SUMMARY),
     "fits": ("A straight line over N per card, launch path, kernel and mode; `build/tables/fits.csv`.", columns.FITS),
+    "spread": ("Cards of one type against each other; `reports/spread.csv`.", columns.SPREAD),
     "gaps": ("What is missing from the comparison; `build/tables/gaps.csv`.", columns.GAPS),
     "cure_repetitions": (
         "One timed repetition of one cure; the CSVs of pointers jobs under `results/`.",
