@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import launchbench
-from launchbench.config.folders import check_folders
+from launchbench.config.folders import check_folders, check_writable
 from launchbench.config.messages import escaped
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
 from launchbench.config.names import host_slug
@@ -69,6 +69,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         site=arguments.site or config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
+    check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
     record = job.run(request, config)
     print(record, flush=True)
     if arguments.receipt:
@@ -88,6 +89,7 @@ def _pointers(arguments: argparse.Namespace) -> None:
         site=config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
+    check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
     record = job.run(request, config)
     print(record, flush=True)
     if arguments.receipt:

@@ -102,3 +102,12 @@ def test_results_that_are_not_there_are_told(capsys: pytest.CaptureFixture[str])
     Path("reslts").mkdir()
     assert main(["aggregate", "--config", "own.yaml", "--out", "out"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", [["measure", "--launch-count", "8"], ["pointers"]])
+def test_nothing_is_measured_that_cannot_be_filed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("own.yaml").write_text("results_dir: /proc/launchbench\n")  # where not even root may
+    assert main([*command, "--label", "t4", "--config", "own.yaml"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("launchbench: /proc: cannot be written: ")
+    assert line.endswith("; expected a folder to write to")

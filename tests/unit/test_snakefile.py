@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
-from launchbench.workflow.snakefile import CARDS_SETTING_VARIABLE, settings
+from launchbench.workflow.snakefile import CARDS_SETTING_VARIABLE, check_place, settings
+from tests.unit.test_results import ordinary_user
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +88,36 @@ def test_measuring_can_be_switched_off_whatever_the_configuration_says(monkeypat
     assert said({"cards": "listed"}, cards="listed") == [
         "LAUNCHBENCH_CARDS: cards: got 'all'; expected one of visible, listed, none"
     ]
+
+
+# --- the place
+
+
+def refused(clone: Path) -> str:
+    with pytest.raises(LaunchbenchError) as caught:
+        check_place(clone)
+    return str(caught.value)
+
+
+def test_the_place_of_the_clone(tmp_path: Path) -> None:
+    check_place(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    check_place(tmp_path / "link")
+    assert refused(tmp_path / "a{b") == (
+        f"{tmp_path}/a{{b: got braces in the path of this folder; expected a path without {{ and }}: rename or move it"
+    )
+    (tmp_path / "another one").mkdir()
+    assert refused(tmp_path / "another one").endswith(
+        f"; expected that of the Snakefile: --directory '{tmp_path}/another one'"
+    )
+
+
+def test_a_clone_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own an ordinary user cannot reach
+        folder = Path(name).resolve()
+        folder.chmod(0o555)
+        monkeypatch.chdir(folder)
+        with ordinary_user():
+            assert refused(folder) == f"{folder}: cannot be written: Permission denied; expected a folder to write to"
+        folder.chmod(0o755)
+        monkeypatch.undo()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def check_folders(config: Config, origin: Callable[[tuple[str, ...]], str]) -> N
             problems.append(str(refusal(f"{origin((key,))}: {key}", clause, f"a {expected} there, or none yet")))
     if problems:
         raise LaunchbenchError("\n".join(problems))
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that no file can be put in, or that cannot be made.
+
+    Raises:
+        LaunchbenchError: which one it is.
+    """
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            return
+    except OSError as error:
+        raise refusal(str(nearest), f"cannot be written: {error.strerror or error}", "a folder to write to") from None
 
 
 def _in_the_way(key: str, folder: Path) -> Iterator[tuple[Path, str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from launchbench.config.folders import check_folders
-from launchbench.config.messages import escaped, refusal
+from launchbench.config.folders import check_folders, check_writable
+from launchbench.config.messages import escaped, refusal, shown
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
@@ -67,13 +68,21 @@ def settings(
 
 
 def check_place(clone: str | Path) -> None:
-    """Snakemake takes braces in the path of the rule files for wildcards.
+    """Whether Snakemake can work with this folder and was started in it.
+
+    Args:
+        clone: the folder of the Snakefile.
 
     Raises:
-        LaunchbenchError: there are some.
+        LaunchbenchError: braces in its path, which Snakemake takes for wildcards; another working directory, to
+            which the paths in rules would be relative; or no leave to write ``.snakemake``.
     """
     if "{" in str(clone) or "}" in str(clone):
         raise refusal(str(clone), "got braces in the path of this folder", "a path without { and }: rename or move it")
+    if not Path.cwd().samefile(clone):
+        expected = f"that of the Snakefile: --directory {shlex.quote(str(clone))}"
+        raise refusal("working directory", f"got {shown(str(Path.cwd()))}", expected)
+    check_writable(Path(".snakemake").absolute())
 
 
 def _depth(mapping: Any, place: tuple[Any, ...]) -> int:
