@@ -62,7 +62,7 @@ def asked(bench: Bench, check: str, cards: Sequence[Card] = (T4,), faults: Seque
 
 def test_a_machine_that_is_whole_passes(virtual_gpu: VirtualGpu, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
-    for name, body in (("sinfo", "echo 'gpu* gpu:h100:4 up'"), ("sbatch", ""), ("sacct", "")):
+    for name, body in (("sinfo", "echo 'gpu* gpu:h100:4 up'"), ("sbatch", ""), ("sacct", ""), ("squeue", "")):
         program(tools / name, body)
     path = os.pathsep.join([str(tools), os.environ["PATH"]])
     environment = virtual_gpu.environment([T4, H100], variables={"PATH": path})
@@ -244,22 +244,26 @@ def test_without_slurm(tools: Callable[..., None]) -> None:
 
 
 def test_slurm_that_answers(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    tools(sinfo="echo 'cpu (null) up'; echo 'gpu* gpu:h100:4 up'", sbatch="", sacct="")
+    tools(sinfo="echo 'cpu (null) up'; echo 'gpu* gpu:h100:4 up'", sbatch="", sacct="", squeue="")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("SLURM_JOB_GPUS", "2")
     assert told(cluster.slurm)[0][1].startswith("SLURM job     SLURM_JOB_ID=17, ")
-    assert told(cluster.slurm)[1] == ("ok", "SLURM         partitions with GPUs: gpu: gpu:h100:4")
+    assert told(cluster.slurm)[1:] == [("ok", "SLURM         partitions with GPUs: gpu: gpu:h100:4")]
     assert told(cluster.accounting) == [("ok", "accounting    sacct answers")]
 
 
 def test_slurm_without_gpus(tools: Callable[..., None]) -> None:
-    tools(sinfo="echo 'cpu (null) up'", sbatch="")
-    [(status, line)] = told(cluster.slurm)
+    tools(sinfo="echo 'cpu (null) up'", sbatch="", squeue="exit 1")
+    (status, line), squeue = told(cluster.slurm)
     assert (status, "no partition names a GPU" in line) == ("warn", True)
+    assert squeue == (
+        "fail",
+        "SLURM         squeue ended with exit status 1: profiles/slurm asks it whether jobs have ended",
+    )
     assert told(cluster.accounting) == [("warn", "accounting    no sacct: " + SQUEUE)]
 
 
-SQUEUE = "Snakemake has to ask squeue: --slurm-status-command squeue"
+SQUEUE = "profiles/slurm asks squeue; a profile of your own needs slurm-status-command: squeue"
 
 
 def test_accounting_that_is_off_or_hangs(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ LIMIT_S = 10.0
 
 
 def slurm(_config: Config) -> Iterator[Finding]:
-    """The job this is in, and the partitions with GPUs."""
+    """The job this is in, the partitions with GPUs, and whether `squeue` tells the states of jobs."""
     if in_slurm_job():
         variables = ("SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_JOB_PARTITION", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES")
         told = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
@@ -34,13 +34,16 @@ def slurm(_config: Config) -> Iterator[Finding]:
         yield Finding("ok", "SLURM", f"partitions with GPUs: {'; '.join(with_gpus)}")
     else:
         yield Finding("warn", "SLURM", "no partition names a GPU as a generic resource (gres)", "ask how GPUs are got")
+    states = ask(["squeue", "--noheader", "--me"], LIMIT_S)
+    if states.failed:
+        yield Finding("fail", "SLURM", states.failed, "profiles/slurm asks it whether jobs have ended")
 
 
 def accounting(_config: Config) -> Iterator[Finding]:
     """Whether `sacct` answers: Snakemake asks it for finished jobs, and waits for ever where it does not."""
     if not found("sbatch"):
         return
-    without = "Snakemake has to ask squeue: --slurm-status-command squeue"
+    without = "profiles/slurm asks squeue; a profile of your own needs slurm-status-command: squeue"
     if not found("sacct"):
         yield Finding("warn", "accounting", "no sacct", without)
         return
