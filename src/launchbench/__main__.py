@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -212,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 when it worked, 1 when the user has to do something (said in lines, by all but ``doctor`` on standard
-        error), 3 for a bug.
+        error, or the reader of its output has ended), 3 for a bug. An interrupt ends the process by its signal.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -221,6 +222,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         _trace()
         for line in str(error).split("\n"):
             print(f"launchbench: {escaped(line)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("launchbench: interrupted", file=sys.stderr, flush=True)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)  # by its status a shell script learns that it has to end as well
+        return 130
+    except BrokenPipeError:  # whoever read the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end
         return 1
     except MemoryError:
         _trace()

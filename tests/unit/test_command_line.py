@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from launchbench.schemas import GENERATED
 from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
-COMMANDS = ["probe", "build", "measure", "aggregate", "report", "schemas"]
+COMMANDS = ["probe", "build", "measure", "pointers", "aggregate", "report", "doctor", "schemas"]
 NO_DRIVER = (
     "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
     "`make report-cached` renders the report from the results that are here"
@@ -421,12 +422,6 @@ def test_every_line_of_an_error_is_printable(
     assert capsys.readouterr().err == ("launchbench: one\nlaunchbench: two\\x1b[31m\\r\\u2028three\\x85\\udcff µ\n")
 
 
-def test_an_interrupt_is_not_taken_for_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    ending(monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        main(["probe"])
-
-
 def test_snakemake_ends_with_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
     def fail(first: int, *, second: int) -> int:
         raise LaunchbenchError(f"one {first}\ntwo {second}\x1b\u2028")
@@ -449,6 +444,32 @@ def test_commands_of_rules_find_configuration_and_python(monkeypatch: pytest.Mon
     assert command_line._config(SimpleNamespace(config=None)) == config  # type: ignore[arg-type]
     assert os.environ["PATH"] == f"{Path(sys.executable).parent}:/somewhere"
     assert shutil.which("python") is not None
+
+
+ENDS_EARLY = """
+import sys
+from launchbench import __main__ as line
+def end(_):
+    {how}
+line._config = end
+sys.exit(line.main(["aggregate"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said", "status"),
+    [
+        ("raise KeyboardInterrupt", b"launchbench: interrupted\n", -signal.SIGINT),
+        ("print('x', flush=True)", b"", 1),
+    ],
+    ids=["interrupt", "reader of the output has ended"],
+)
+def test_the_users_own_ending_is_no_bug(how: str, said: bytes, status: int) -> None:
+    command = [sys.executable, "-c", ENDS_EARLY.format(how=how)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (said, status)
 
 
 # --- messages
