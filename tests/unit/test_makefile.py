@@ -262,6 +262,25 @@ def test_what_a_run_makes_is_no_change_to_commit(tmp_path: Path) -> None:
     assert changes.splitlines() == ["?? .gitignore", "?? results/a/b/c/n8.csv"]
 
 
+def test_no_setting_of_git_changes_line_ends(tmp_path: Path) -> None:
+    """Sources and results are compared by checksums."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("needs git")
+    kept = {"results/a/b/c/n8.csv": b"1\r\n2\n", "src/graphs.cu": b"1\n2\n", "Makefile": b"1:\n\t2\n"}
+    shutil.copy(ROOT / ".gitattributes", tmp_path)
+    for name, data in kept.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    ours = [git, "-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "core.autocrlf=true"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["rm", "-q", "-r", "--cached", "."]):
+        subprocess.run([*ours, *arguments], cwd=tmp_path, check=True, capture_output=True)
+    for name in kept:
+        (tmp_path / name).unlink()
+    subprocess.run([*ours, "reset", "-q", "--hard"], cwd=tmp_path, check=True)
+    assert {name: (tmp_path / name).read_bytes() for name in kept} == kept
+
+
 def pins(name: str) -> set[str]:
     text = (ROOT / name).read_text()
     return {line.rstrip(" \\") for line in text.splitlines() if re.match(r"[a-z0-9]", line)}
