@@ -20,6 +20,7 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
 from launchbench.config.names import host_slug
 from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
+from launchbench.wording import plural
 
 LOG_VARIABLE = "LAUNCHBENCH_LOG"
 """Environment variable: file to which the traceback of an error goes that standard error tells in one line."""
@@ -98,13 +99,14 @@ def _pointers(arguments: argparse.Namespace) -> None:
 
 
 def _aggregate(arguments: argparse.Namespace) -> None:
-    from launchbench.aggregate.join import aggregate, write_tables
+    from launchbench.aggregate.write import write_tables
 
     config = _config(arguments)
     if not Path(config.results_dir).exists():
         print(f"launchbench: results_dir: {config.results_dir} does not exist: no results to join", file=sys.stderr)
-    tables = aggregate(Path(config.results_dir), list(config.gpus), config.launch_counts)
-    write_tables(tables, arguments.out)
+    cache = Path(config.build_dir) / "cache" / "cards"
+    done = write_tables(Path(config.results_dir), arguments.out, cache, list(config.gpus), config.launch_counts)
+    print(f"aggregate: {plural(done.cards, 'card')}, {done.anew:,} read anew", file=sys.stderr)
 
 
 def _report(arguments: argparse.Namespace) -> None:

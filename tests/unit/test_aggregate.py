@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from launchbench.aggregate.join import Tables, aggregate, write_tables
+from launchbench.aggregate.join import Tables, aggregate
 from launchbench.aggregate.summarise import break_even
-from launchbench.report.comparison import read_table
+from launchbench.aggregate.write import write_tables
+from launchbench.report.comparison import read_repetitions, read_table
 from launchbench.results import columns, flags, tables
 from launchbench.results.files import read_results
 from launchbench.results.protocol import Protocol
@@ -27,6 +28,14 @@ LABELS = ["t4", "a100", "h100", "h200"]
 
 def tabulate(results: Path, labels: list[str] | None = None, counts: tuple[int, ...] = LAUNCH_COUNTS) -> Tables:
     return aggregate(results, labels or [], counts)
+
+
+def write(results: Path, out: Path, labels: list[str] | None = None, counts: tuple[int, ...] = LAUNCH_COUNTS) -> None:
+    write_tables(results, out, out.with_name(f"{out.name}-cache"), labels or [], counts)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def row(made: Tables, count: int, path: str = "native-driver", kernel: str = "tiny", **more: Any) -> dict[Any, Any]:
@@ -335,8 +344,8 @@ def test_a_graph_that_never_pays(tmp_path: Path) -> None:
     write_sweep(tmp_path, model=CostModel(issue=0.7, node=0.75, loop_fixed=1))
     made = tabulate(tmp_path)
     assert np.isinf(made.summary.loc[made.summary["launch_path"] == "native-driver", "break_even_replays"]).any()
-    write_tables(made, tmp_path / "tables")
-    assert np.isinf(read_table(tmp_path / "tables", "summary")["break_even_replays"]).any()
+    write(tmp_path, tmp_path.with_name("tables"))
+    assert np.isinf(read_table(tmp_path.with_name("tables"), "summary")["break_even_replays"]).any()
 
 
 # --- gaps
@@ -416,8 +425,9 @@ def test_no_results_at_all(tmp_path: Path, exists: bool) -> None:
     made = tabulate(results, LABELS)
     assert (len(made.tidy), len(made.summary), len(made.fits)) == (0, 0, 0)
     assert sorted(made.gaps["label"]) == sorted(LABELS)
-    write_tables(made, tmp_path / "tables")
-    for name in ("tidy", "summary", "fits", "gaps"):
+    write(results, tmp_path / "tables", LABELS)
+    assert list((tmp_path / "tables" / "tidy").iterdir()) == []
+    for name in ("summary", "fits", "gaps"):
         again = read_table(tmp_path / "tables", name)
         assert list(again.columns) == [column.name for column in getattr(columns, name.upper())]
 
@@ -439,10 +449,9 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_any_name_survives_the_tables(tmp_path: Path, name: str) -> None:
     write_sweep(tmp_path / "r", (8, 64), device_name=name, hostname=name, cpu_model=name, driver_version=name)
-    made = tabulate(tmp_path / "r")
-    write_tables(made, tmp_path / "t")
-    for table in ("tidy", "summary", "fits"):
-        again = read_table(tmp_path / "t", table)
+    write(tmp_path / "r", tmp_path / "t")
+    summary = read_table(tmp_path / "t", "summary")
+    for again in (summary, read_table(tmp_path / "t", "fits"), read_repetitions(tmp_path / "t", summary)):
         for column in ("gpu_name", "hostname", "cpu_model", "driver_version"):
             # A control character becomes a space; nothing else changes.
             assert set(again[column]) == {name.translate({9: " ", 10: " ", 13: " "})}
@@ -452,14 +461,11 @@ def test_written_tables_are_the_tables(tmp_path: Path) -> None:
     write_four_cards(tmp_path / "r")
     write_job(tmp_path / "r", 8, edit=lambda _, raw: _set(raw, "loop", "gpu_us", np.nan), run=4)
     made = tabulate(tmp_path / "r", ["b200"])
-    write_tables(made, tmp_path / "t")
-    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [
-        "fits.csv",
-        "gaps.csv",
-        "summary.csv",
-        "tidy.csv",
-    ]
-    for name in ("tidy", "summary", "fits", "gaps"):
+    write(tmp_path / "r", tmp_path / "t", ["b200"])
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]
+    repetitions = read_repetitions(tmp_path / "t", made.summary)
+    pd.testing.assert_frame_equal(repetitions, made.tidy)
+    for name in ("summary", "fits", "gaps"):
         pd.testing.assert_frame_equal(read_table(tmp_path / "t", name), getattr(made, name))
         table = getattr(columns, name.upper())
         assert tables.write_csv(getattr(made, name), table, name) == (tmp_path / "t" / f"{name}.csv").read_bytes()
@@ -468,10 +474,10 @@ def test_written_tables_are_the_tables(tmp_path: Path) -> None:
 def test_the_same_results_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
     for place in ("one", "another place"):
         write_four_cards(tmp_path / place / "r")
-        write_tables(tabulate(tmp_path / place / "r", LABELS), tmp_path / place / "t")
-    for name in ("tidy", "summary", "fits", "gaps"):
-        one, other = ((tmp_path / place / "t" / f"{name}.csv").read_bytes() for place in ("one", "another place"))
-        assert one == other
+        write(tmp_path / place / "r", tmp_path / place / "t", LABELS)
+    one, other = (contents(tmp_path / place / "t") for place in ("one", "another place"))
+    assert one == other
+    assert len(one) == 3 + 4
 
 
 def test_a_renamed_site_is_the_site(tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ def test_help_and_tables_need_neither_cuda_nor_nvml(tmp_path: Path) -> None:
         "main(['measure', '--help'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "aggregate: 1 card, 1 read anew\n")
     assert done.stdout.startswith("0\nusage: launchbench measure ")
-    assert sorted(path.name for path in Path("tables").iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy.csv"]
+    assert sorted(path.name for path in Path("tables").iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,9 +213,9 @@ def test_settings_win_over_the_file_that_is_there_but_not_over_one_that_is_named
     monkeypatch.setenv(SETTINGS_VARIABLE, json.dumps({"results_dir": "mine", "launch_counts": [8]}))
     assert main(["aggregate", "--out", "from-settings"]) == 0
     assert main(["aggregate", "--out", "from-file", "--config", "config.yaml"]) == 0
-    sizes = [len((tmp_path / name / "tidy.csv").read_text().splitlines()) for name in ("from-settings", "from-file")]
-    assert sizes == [25, 1]
-    assert capsys.readouterr().err == ""
+    sizes = [len((tmp_path / name / "summary.csv").read_text().splitlines()) for name in ("from-settings", "from-file")]
+    assert sizes == [5, 1]
+    assert capsys.readouterr().err == "aggregate: 1 card, 1 read anew\naggregate: 0 cards, 0 read anew\n"
 
 
 # --- measuring
@@ -358,7 +358,7 @@ def test_aggregating_into_a_file(capsys: pytest.CaptureFixture[str], monkeypatch
     monkeypatch.setenv(SETTINGS_VARIABLE, "{}")
     Path("file").write_bytes(b"")
     Path("results").mkdir()
-    assert fails(capsys, "aggregate", "--out", "file") == ["file/tidy.csv: cannot be written: file is not a folder"]
+    assert fails(capsys, "aggregate", "--out", "file") == ["file/tidy: cannot be written: file is not a folder"]
 
 
 def test_a_report_without_tables(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,9 @@ class Bench:
         for command in ("aggregate", *more):
             done = self.jobs.run(environment, self.folder, command)
             assert done.status == 0, done.err
-        return {path.stem: pd.read_csv(path) for path in (self.folder / "build" / "tables").glob("*.csv")}
+        folder = self.folder / "build" / "tables"
+        tidy = pd.concat(pd.read_csv(path) for path in folder.glob("tidy/*/*/*.csv"))
+        return {"tidy": tidy, **{path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}}
 
 
 @pytest.fixture(scope="module")

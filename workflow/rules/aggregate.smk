@@ -5,12 +5,7 @@ rule aggregate:
     input:
         receipts=lambda wildcards: PLAN.all_receipts(),
     output:
-        tidy=report(
-            f"{BUILD}/tables/tidy.csv",
-            category="Tables",
-            caption="../report/tidy.rst",
-            labels={"table": "every repetition"},
-        ),
+        tidy=directory(f"{BUILD}/tables/tidy"),
         summary=report(
             f"{BUILD}/tables/summary.csv",
             category="Tables",
@@ -37,7 +32,7 @@ rule aggregate:
         code=digest(*AGGREGATING_MODULES),
         compared=PLAN.compared(),
         cached=lambda wildcards: PLAN.cached(),
-        out=subpath(output.tidy, parent=True),
+        out=subpath(output.summary, parent=True),
     message:
         "join the results"
     shell:

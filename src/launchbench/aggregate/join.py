@@ -7,7 +7,6 @@ renders nothing.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from launchbench.aggregate.gaps import find_gaps
 from launchbench.aggregate.summarise import ONE_OFF, SAME_MEASUREMENT, fit, one_off, summarise
 from launchbench.results import columns, flags, tables
-from launchbench.results.files import Result, read_results, write_atomically
+from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
 from launchbench.results.record import card_id
 from launchbench.wording import one_line
@@ -30,17 +29,25 @@ _IDENTITY = [column.name for column in columns.IDENTITY]
 
 
 @dataclass(frozen=True)
-class Tables:
-    """The four tables, each validated against its list in ``columns``."""
+class Joined:
+    """The three tables that follow from results alone, each validated against its list in ``columns``."""
 
     tidy: pd.DataFrame
     summary: pd.DataFrame
     fits: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Tables(Joined):
+    """All four."""
+
     gaps: pd.DataFrame
 
 
 def aggregate(results_dir: Path, config_labels: Sequence[str], launch_counts: Sequence[int]) -> Tables:
-    """Read everything under ``results_dir`` and summarise it.
+    """Read everything under ``results_dir`` into memory and summarise it.
+
+    A card with its four N and three trials takes about 5 MB; ``aggregate.write`` has one card at a time in memory.
 
     Args:
         results_dir: root of the raw results; may be missing or empty.
@@ -51,29 +58,19 @@ def aggregate(results_dir: Path, config_labels: Sequence[str], launch_counts: Se
         LaunchbenchError: never for a broken file, which becomes a row of ``gaps``.
     """
     results, problems = read_results(results_dir)
+    joined = join(results)
+    gaps = find_gaps(joined.summary, problems, results_dir, config_labels, launch_counts)
+    return Tables(joined.tidy, joined.summary, joined.fits, tables.validate(gaps, columns.GAPS, "gaps"))
+
+
+def join(results: list[Result]) -> Joined:
+    """The tables of these results. A row depends on results of its own card only, and rows are sorted by card."""
     blocks = _blocks(results)
     raw = _raw(results, blocks)
-    del results
     pairs = flags.find_pairs(raw, blocks["flag"].tolist())
     tidy = tables.validate(_tidy(raw, blocks, pairs), columns.TIDY, "tidy")
     summary = tables.validate(summarise(raw, blocks, pairs), columns.SUMMARY, "summary")
-    fits = tables.validate(fit(summary), columns.FITS, "fits")
-    gaps = find_gaps(summary, problems, results_dir, config_labels, launch_counts)
-    return Tables(tidy, summary, fits, tables.validate(gaps, columns.GAPS, "gaps"))
-
-
-def write_tables(written: Tables, out_dir: Path) -> None:
-    """Write ``tidy.csv``, ``summary.csv``, ``fits.csv`` and ``gaps.csv``, each whole or not at all.
-
-    Raises:
-        LaunchbenchError: the folder cannot be written.
-    """
-    for name in ("tidy", "summary", "fits", "gaps"):
-        frame: pd.DataFrame = getattr(written, name)
-        # Straight to bytes: as text first, the table of all repetitions would be held twice.
-        data = io.BytesIO()
-        frame.to_csv(data, index=False, lineterminator="\n", encoding="utf-8")
-        write_atomically(out_dir / f"{name}.csv", data.getvalue())
+    return Joined(tidy, summary, tables.validate(fit(summary), columns.FITS, "fits"))
 
 
 def _blocks(results: list[Result]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ It chooses and names; it computes no statistic and pools nothing.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from launchbench.aggregate.write import card_file
+from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results import columns, tables
 from launchbench.results.protocol import LAUNCH_PATHS, QUEUE_DEPTH
@@ -112,13 +115,32 @@ def read_table(tables_dir: Path, name: str) -> pd.DataFrame:
     Raises:
         LaunchbenchError: it is missing or is not what ``columns`` describes.
     """
-    path = tables_dir / f"{name}.csv"
+    return _read(tables_dir / f"{name}.csv", getattr(columns, name.upper()), "aggregating the results makes it")
+
+
+def read_repetitions(tables_dir: Path, cards: pd.DataFrame) -> pd.DataFrame:
+    """The repetitions of some cards, columns as in ``columns.TIDY``.
+
+    Args:
+        tables_dir: where ``aggregate`` wrote its tables.
+        cards: ``site``, ``label`` and ``card`` of each, at least one.
+
+    Raises:
+        LaunchbenchError: those of a card are missing or are not what ``columns`` describes.
+    """
+    keys = cards[["site", "label", "card"]].drop_duplicates().itertuples(index=False, name=None)
+    files = [card_file(tables_dir / "tidy", *key) for key in keys]
+    hint = "summary.csv has that card; aggregating the results makes both"
+    return pd.concat([_read(file, columns.TIDY, hint) for file in files], ignore_index=True)
+
+
+def _read(path: Path, table: tuple[columns.Column, ...], hint: str) -> pd.DataFrame:
     try:
-        with path.open("rb") as stream:
-            return tables.parse_csv(stream, getattr(columns, name.upper()), str(path))
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}; aggregating the results makes it"
-        raise LaunchbenchError(f"{path}: {reason}") from error
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise LaunchbenchError(escaped(f"{path}: cannot be read: {reason}; {hint}")) from error
+    return tables.parse_csv(io.BytesIO(data), table, str(path))
 
 
 def compare(

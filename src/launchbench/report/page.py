@@ -19,7 +19,7 @@ from launchbench.aggregate.spread import spread
 from launchbench.report import explain, figures, sections
 from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
-from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
+from launchbench.report.comparison import SIMULATED, Comparison, load, read_repetitions
 from launchbench.report.origins import origins
 from launchbench.report.sidebyside import side_by_side
 from launchbench.results import columns, tables
@@ -102,8 +102,7 @@ def render(
             superseded_count=_superseded_runs(comparison),
             origins=origins(comparison, results_dir),
             tables=[
-                (f"{name}.csv", files_of.link(tables_dir / f"{name}.csv"))
-                for name in ("tidy", "summary", "fits", "gaps")
+                (name, files_of.link(tables_dir / name)) for name in ("tidy", "summary.csv", "fits.csv", "gaps.csv")
             ],
             runs=plural(comparison.summary["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),
@@ -140,8 +139,9 @@ def _repetitions(comparison: Comparison, tables_dir: Path, launch_path: str) -> 
     """Repetitions of the compared runs; None with many cards, whose table is too long to be worth reading."""
     if comparison.many or comparison.compared.empty:
         return None
-    tidy = read_table(tables_dir, "tidy")
-    runs = comparison.rows(launch_path)[["run_id", "card_name"]].drop_duplicates()
+    rows = comparison.rows(launch_path)
+    tidy = read_repetitions(tables_dir, comparison.compared)
+    runs = rows[["run_id", "card_name"]].drop_duplicates()
     drawn = tidy[(tidy["launch_path"] == launch_path) & (tidy["kernel"] == "tiny")]
     return drawn.merge(runs, on="run_id", how="inner")
 

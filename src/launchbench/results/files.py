@@ -13,6 +13,7 @@ import io
 import json
 import os
 import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,21 @@ def new_run_id(launch_count: int, card: str, moment: datetime) -> str:
     return f"n{launch_count:07d}-{card}-{stamp}-{secrets.token_hex(3)}"
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system refuses while ``path`` is written ends as one line that names it.
+
+    Raises:
+        LaunchbenchError: the folder cannot be written, or the disk is full.
+    """
+    try:
+        yield
+    except FileExistsError as error:
+        raise _error(path, f"cannot be written: {error.filename} is not a folder") from error
+    except OSError as error:
+        raise _error(path, f"cannot be written: {error.strerror or error}") from error
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a whole file or none: temporary name in the same folder, flushed, renamed.
 
@@ -69,7 +85,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         LaunchbenchError: the folder cannot be written or the disk is full; no partial file is left.
     """
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(4)}")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("wb") as stream:
@@ -81,10 +97,6 @@ def write_atomically(path: Path, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-    except FileExistsError as error:
-        raise _error(path, f"cannot be written: {error.filename} is not a folder") from error
-    except OSError as error:
-        raise _error(path, f"cannot be written: {error.strerror or error}") from error
 
 
 def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: pd.DataFrame) -> Path:
@@ -217,13 +229,30 @@ def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
     Files of other kinds of jobs are for their own readers. A folder of sites that is missing or empty gives two
     empty lists.
     """
+    problems: list[Problem] = []
+    results, more = read_files(results_dir, launch_files(results_dir, problems), {})
+    return results, problems + more
+
+
+def launch_files(results_dir: Path, problems: list[Problem]) -> list[Path]:
+    """The files of launch jobs under ``results_dir``, sorted; folders that are not looked into go to ``problems``."""
+    unread: list[tuple[Path, str]] = []
+    found = [path for path in find_files(results_dir, unread) if job_kind(path) == LAUNCH]
+    problems += [_problem(results_dir, folder, reason) for folder, reason in unread]
+    return found
+
+
+def read_files(results_dir: Path, files: Sequence[Path], seen: dict[str, Path]) -> tuple[list[Result], list[Problem]]:
+    """The same of some of the files.
+
+    Args:
+        results_dir: root of the results.
+        files: as :func:`launch_files` gives them.
+        seen: records of the jobs that count already, by run_id; those that are read are added.
+    """
     results: list[Result] = []
     problems: list[Problem] = []
     vouched: set[Path] = set()
-    seen: dict[str, Path] = {}
-    unread: list[tuple[Path, str]] = []
-    files = [path for path in find_files(results_dir, unread) if job_kind(path) == LAUNCH]
-    problems += [_problem(results_dir, folder, reason) for folder, reason in unread]
     for path in (file for file in files if file.suffix == ".json"):
         csv = path.with_suffix(".csv")
         vouched.add(csv)
@@ -242,6 +271,14 @@ def read_results(results_dir: Path) -> tuple[list[Result], list[Problem]]:
         reason = "no record beside it; the job was interrupted or the record removed"
         problems.append(_problem(results_dir, path, reason))
     return results, problems
+
+
+def content_digest(path: Path) -> str:
+    """Identity of what a reader finds at ``path``: of its bytes, or of the reason why it cannot be read."""
+    try:
+        return hashlib.sha256(_content(path)).hexdigest()
+    except LaunchbenchError as error:
+        return f"unreadable: {error}"
 
 
 def _check_place(record: Record, path: Path) -> None:
