@@ -35,6 +35,7 @@ localrules:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/pointers.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/report.smk"
 
@@ -44,6 +45,7 @@ rule all:
     default_target: True
     input:
         lambda wildcards: PLAN.all_receipts(),
+        lambda wildcards: POINTERS.receipts(),
         f"{REPORTS}/comparison.html",
 
 

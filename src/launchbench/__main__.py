@@ -88,7 +88,7 @@ def _pointers(arguments: argparse.Namespace) -> None:
     request = job.Request(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
-        site=config.site or host_slug(platform.node()),
+        site=arguments.site or config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
@@ -99,6 +99,7 @@ def _pointers(arguments: argparse.Namespace) -> None:
 
 
 def _aggregate(arguments: argparse.Namespace) -> None:
+    from launchbench.aggregate.pointers import write_pointers_tables
     from launchbench.aggregate.write import write_tables
 
     config = _config(arguments)
@@ -107,6 +108,7 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     cache = Path(config.build_dir) / "cache" / "cards"
     done = write_tables(Path(config.results_dir), arguments.out, cache, list(config.gpus), config.launch_counts)
     print(f"aggregate: {plural(done.cards, 'card')}, {done.anew:,} read anew", file=sys.stderr)
+    write_pointers_tables(Path(config.results_dir), arguments.out)
 
 
 def _report(arguments: argparse.Namespace) -> None:
@@ -180,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 
     sub = command("pointers", _pointers, "exercise 4 on one GPU: replays after a free, and the cures")
+    sub.add_argument("--site", help="folder under the results (default: that of the configuration)")
     sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")

@@ -30,7 +30,13 @@ MEASURING_MODULES = (
 POINTERS_MODULES = (*_folder("pointers"), "measure/driver.py", "measure/native.py")
 """A change here makes the pointers jobs necessary anew."""
 
-AGGREGATING_MODULES = (*_folder("aggregate"), *_folder("results"), "config/messages.py", "wording.py")
+AGGREGATING_MODULES = (
+    *_folder("aggregate"),
+    *_folder("results"),
+    "config/messages.py",
+    "pointers/outcome.py",
+    "wording.py",
+)
 """A change here makes the tables anew."""
 
 REPORTING_MODULES = (*_folder("report"), "aggregate/spread.py", "wording.py")

@@ -132,7 +132,8 @@ def test_help_and_tables_need_neither_cuda_nor_nvml(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "aggregate: 1 card, 1 read anew\n")
     assert done.stdout.startswith("0\nusage: launchbench measure ")
-    assert sorted(path.name for path in Path("tables").iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]
+    names = ("cures", "fits", "gaps", "pointers", "pointers_gaps", "summary")
+    assert sorted(path.name for path in Path("tables").iterdir()) == [*(f"{name}.csv" for name in names), "tidy"]
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,8 @@ from launchbench.errors import LaunchbenchError
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
-    "site, cards, launch_counts, launch_paths, kernels, repetitions, warmup_rounds, warmup_ms, "
-    "architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
+    "site, cards, launch_counts, launch_paths, kernels, extras, repetitions, warmup_rounds, "
+    "warmup_ms, architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
 )
 COUNT = "a whole number from 1 to 1048576"
 LIST = "a list of at least one entry, for example"
@@ -111,6 +111,8 @@ def test_a_configuration_cannot_be_changed() -> None:
         ("launch_counts", (3,), (3,)),
         ("launch_paths", ["native-runtime"], ("native-runtime",)),
         ("kernels", ["empty"], ("empty",)),
+        ("extras", [], ()),
+        ("extras", ["pointers"], ("pointers",)),
         ("repetitions", "100000", 100_000),
         ("warmup_rounds", 10_000, 10_000),
         ("warmup_ms", 0, 0),
@@ -230,6 +232,8 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
             "launch_paths[0]: got 'driver'",
             "one of native-driver, native-runtime, cuda-python",
         ),
+        ({"extras": ["clocks"]}, "extras[0]: got 'clocks'", "one of pointers"),
+        ({"extras": "pointers"}, "extras: got 'pointers'", "a list, which may be empty, for example [pointers]"),
         ({"kernels": ["Tiny"]}, "kernels[0]: got 'Tiny'", "one of tiny, empty"),
         ({"cards": None}, "cards: got None", "one of visible, listed, none"),
         ({"cards": "all"}, "cards: got 'all'", "one of visible, listed, none"),

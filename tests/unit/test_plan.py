@@ -461,6 +461,7 @@ CHANGES: dict[str, Any] = {
     "launch_counts": [8, 64, 512],
     "launch_paths": ["native-driver"],
     "kernels": ["tiny"],
+    "extras": [],
     "repetitions": 51,
     "warmup_rounds": 6,
     "warmup_ms": 201,

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from launchbench.aggregate.pointers import write_pointers_tables
 from launchbench.aggregate.write import write_tables
 from launchbench.errors import LaunchbenchError
 from launchbench.report import page as report
@@ -82,6 +83,7 @@ def render(
     results = results or base / "results"
     build = base / "build"
     write_tables(results, build / "tables", build / "cache", LABELS if labels is None else labels, counts)
+    write_pointers_tables(results, build / "tables")
     path = report.render(base / "build" / "tables", results, base / "reports", labels or LABELS, counts)
     assert path == base / "reports" / "comparison.html"
     return Page(path.read_text(encoding="utf-8"))

@@ -27,7 +27,7 @@ PARTS = (
     "src/graphs.cu",
     "src/launchbench",
 )
-RULES = ("build", "measure", "aggregate", "report")
+RULES = ("build", "measure", "pointers", "aggregate", "report")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from tests.virtual_gpu import A100, H100, T4, Card, Fault, VirtualGpu
 from tests.workflow.conftest import Clone, clone_into
 
 COUNTS = (8, 64, 512, 4096)
-SHORT = {"warmup_rounds": 1, "warmup_ms": 0, "repetitions": 12}
+SHORT = {"extras": [], "warmup_rounds": 1, "warmup_ms": 0, "repetitions": 12}
 RESULTS = "simulated"
 TOLERANCE = 0.01
 # CUDA counts the H100 first, NVML the T4.

@@ -4,6 +4,7 @@
 rule aggregate:
     input:
         receipts=lambda wildcards: PLAN.all_receipts(),
+        pointers=lambda wildcards: POINTERS.receipts(),
     output:
         tidy=directory(f"{BUILD}/tables/tidy"),
         summary=report(
@@ -24,6 +25,19 @@ rule aggregate:
             caption="../report/gaps.rst",
             labels={"table": "what is missing"},
         ),
+        pointers=report(
+            f"{BUILD}/tables/pointers.csv",
+            category="Tables",
+            caption="../report/pointers.rst",
+            labels={"table": "baked-in pointers"},
+        ),
+        cures=report(
+            f"{BUILD}/tables/cures.csv",
+            category="Tables",
+            caption="../report/cures.rst",
+            labels={"table": "cures"},
+        ),
+        pointers_gaps=f"{BUILD}/tables/pointers_gaps.csv",
     log:
         f"{BUILD}/logs/aggregate.log",
     conda:
@@ -32,6 +46,7 @@ rule aggregate:
         code=digest(*AGGREGATING_MODULES),
         compared=PLAN.compared(),
         cached=lambda wildcards: PLAN.cached(),
+        cached_pointers=lambda wildcards: POINTERS.cached(),
         out=subpath(output.summary, parent=True),
     message:
         "join the results"

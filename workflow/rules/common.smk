@@ -2,8 +2,16 @@
 
 from launchbench.workflow.cluster import RESOURCES, check_resources
 from launchbench.workflow.plan import Plan
+from launchbench.workflow.pointers import PointersPlan
 from launchbench.build.compile import build_flags
-from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES, digest, file_digest
+from launchbench.sources import (
+    AGGREGATING_MODULES,
+    MEASURING_MODULES,
+    POINTERS_MODULES,
+    REPORTING_MODULES,
+    digest,
+    file_digest,
+)
 from launchbench.workflow.snakefile import hand_to_commands, settings
 
 
@@ -21,6 +29,7 @@ CONFIG = or_exit(
 )
 hand_to_commands(CONFIG)
 PLAN = Plan(CONFIG, again=measures_again)
+POINTERS = PointersPlan(PLAN)
 or_exit(PLAN.cells)  # asks for the cards once, before any rule does
 BUILD = CONFIG.build_dir
 REPORTS = CONFIG.reports_dir

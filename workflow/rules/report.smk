@@ -13,6 +13,9 @@ rule report:
         summary=rules.aggregate.output.summary,
         fits=rules.aggregate.output.fits,
         gaps=rules.aggregate.output.gaps,
+        pointers=rules.aggregate.output.pointers,
+        cures=rules.aggregate.output.cures,
+        pointers_gaps=rules.aggregate.output.pointers_gaps,
     output:
         page=report(
             f"{REPORTS}/comparison.html",

@@ -35,7 +35,7 @@ def find_gaps(
         config_labels: labels that should have results.
         launch_counts: values of N that every card with results should have.
     """
-    rows = [_of_file(problem, results_dir) for problem in problems]
+    rows = [problem_row(problem, results_dir) for problem in problems]
     rows += _without_samples(summary)
     rows += _labels(summary, problems, config_labels)
     explained = {(row["site"], row["label"], row["card"], row["launch_count"]) for row in rows}
@@ -55,7 +55,8 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["site"], row["label"], row["card"], row["launch_count"]
 
 
-def _of_file(problem: Problem, results_dir: Path) -> dict[str, Any]:
+def problem_row(problem: Problem, results_dir: Path) -> dict[str, Any]:
+    """Row of ``columns.GAPS`` for a file that cannot be used, named relative to the results."""
     count = problem.launch_count
     return _row(
         one_line(problem.reason.replace(f"{results_dir}/", "")),

@@ -28,6 +28,7 @@ from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT
 
 Cards = Literal["visible", "listed", "none"]
 VirtualResults = Literal["refuse", "allow"]
+Extra = Literal["pointers"]
 
 MAX_PROBLEMS = 50
 SETTINGS_VARIABLE = "LAUNCHBENCH_SETTINGS"
@@ -73,6 +74,7 @@ _FOLDER = Rule(
 _COUNTS = several(whole(1, MAX_LAUNCH_COUNT), f"whole numbers from 1 to {MAX_LAUNCH_COUNT}", "[8, 64, 512, 4096]")
 _PATHS = several(choice(LAUNCH_PATHS), "launch paths", "[native-driver, cuda-python]")
 _KERNELS = several(choice(KERNELS), "kernels", "[tiny, empty]")
+_EXTRAS = several(choice(get_args(Extra)), "extra jobs", "[pointers]", least=0)
 _ARCHITECTURES = several(_ARCHITECTURE, "architectures", "[sm_80, sm_90]")
 
 
@@ -125,6 +127,10 @@ class Config(_Strict):
     kernels: Annotated[tuple[Kernel, ...], _KERNELS] = Field(
         ("tiny", "empty"),
         description="what is launched: tiny = d[0] += 1.0f; empty = control with no memory access; distinct",
+    )
+    extras: Annotated[tuple[Extra, ...], _EXTRAS] = Field(
+        ("pointers",),
+        description="what else is done once on each card: pointers = replays after a free, compute-sanitizer, cures",
     )
     repetitions: Annotated[int, whole(1, 100_000)] = Field(
         50, description="timed repetitions of loop and of replay, per launch path and kernel"

@@ -87,11 +87,11 @@ def text(pattern: str, expected: str) -> Rule:
     return Rule(expected, parse, core_schema.str_schema(pattern=f"^{pattern}$"))
 
 
-def several(entry: Rule, entries: str, example: str) -> Rule:
-    """A list of at least one entry, all distinct after parsing: "8" and 8 are duplicates."""
+def several(entry: Rule, entries: str, example: str, least: int = 1) -> Rule:
+    """A list of at least so many entries, all distinct after parsing: "8" and 8 are duplicates."""
 
     def parse(values: object) -> tuple[Any, ...]:
-        if not isinstance(values, list | tuple) or not values:
+        if not isinstance(values, list | tuple) or len(values) < least:
             raise ValueError
         kept: list[Any] = []
         problems: list[Problem] = []
@@ -110,5 +110,6 @@ def several(entry: Rule, entries: str, example: str) -> Rule:
             raise problems_error(problems)
         return tuple(kept)
 
-    schema = core_schema.tuple_schema([entry.schema], variadic_item_index=0, min_length=1)
-    return Rule(f"a list of at least one entry, for example {example}", parse, schema)
+    schema = core_schema.tuple_schema([entry.schema], variadic_item_index=0, min_length=least)
+    few = "a list, which may be empty" if least == 0 else "a list of at least one entry"
+    return Rule(f"{few}, for example {example}", parse, schema)

@@ -115,7 +115,7 @@ def read_table(tables_dir: Path, name: str) -> pd.DataFrame:
     Raises:
         LaunchbenchError: it is missing or is not what ``columns`` describes.
     """
-    return _read(tables_dir / f"{name}.csv", getattr(columns, name.upper()), "aggregating the results makes it")
+    return _read(tables_dir / f"{name}.csv", tables.TABLES[name][1], "aggregating the results makes it")
 
 
 def read_repetitions(tables_dir: Path, cards: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,8 @@ from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_repetitions
 from launchbench.report.origins import origins
-from launchbench.report.sidebyside import side_by_side
+from launchbench.report.pointers import section
+from launchbench.report.sidebyside import COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.wording import plural
@@ -29,6 +30,9 @@ from launchbench.wording import plural
 PAGE = "comparison.html"
 PRIMARY = "native-driver"
 """The launch path of the headline: what the launches cost when no interpreter issues them."""
+
+TABLES = ("summary", "fits", "gaps", "pointers", "cures", "pointers_gaps")
+"""What the page links to, beside the folder of all repetitions."""
 
 FIGURES = ("speedup", "times", "repetitions")
 
@@ -72,6 +76,7 @@ def render(
     text = pooled.to_csv(index=False, lineterminator="\n")
     write_atomically(reports_dir / "spread.csv", text.encode())
     files_of = _Files(results_dir, reports_dir)
+    pointers = section(tables_dir, config_labels, files_of.of_file)
     alternatives = {
         "speedup": explain.alt_speedup(comparison),
         "times": explain.alt_times(comparison),
@@ -81,7 +86,9 @@ def render(
         _environment()
         .get_template("comparison.html.j2")
         .render(
-            simulated=comparison.simulated,
+            simulated=comparison.simulated or pointers.simulated,
+            pointers=pointers,
+            command=COMMAND,
             simulated_word=SIMULATED,
             answers=_answers(comparison),
             figures={
@@ -102,7 +109,8 @@ def render(
             superseded_count=_superseded_runs(comparison),
             origins=origins(comparison, results_dir),
             tables=[
-                (name, files_of.link(tables_dir / name)) for name in ("tidy", "summary.csv", "fits.csv", "gaps.csv")
+                (name, files_of.link(tables_dir / name))
+                for name in ("tidy", *(f"{name}.csv" for name in TABLES))
             ],
             runs=plural(comparison.summary["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),

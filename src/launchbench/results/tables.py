@@ -167,6 +167,7 @@ TABLES = {
         pointers_columns.CURE_REPETITIONS,
     ),
     "pointers": ("One row per pointers job and scenario; `build/tables/pointers.csv`.", pointers_columns.POINTERS),
+    "pointers_gaps": ("Files of pointers jobs that cannot be used; `build/tables/pointers_gaps.csv`.", columns.GAPS),
     "cures": ("One row per pointers job, cure and N; `build/tables/cures.csv`.", pointers_columns.CURE_TIMES),
 }
 

@@ -16,7 +16,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -28,7 +28,7 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
 from launchbench.config.slurm import SlurmRequest
 from launchbench.errors import LaunchbenchError
-from launchbench.results.layout import find_files
+from launchbench.results.layout import LAUNCH, find_files, job_kind
 from launchbench.results.protocol import Protocol
 
 CARDS_VARIABLE = "LAUNCHBENCH_VISIBLE_CARDS"
@@ -124,14 +124,21 @@ class Plan:
         Raises:
             LaunchbenchError: the visible cards cannot be found out.
         """
+        pairs = self.cards()
+        cells = sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
+        return [cell for cell in cells if cell.card != "any" or self.again() or not self._is_stored(cell)]
+
+    def cards(self) -> list[tuple[str, str]]:
+        """(label, card) of what this run may measure; ``any`` card where a scheduler picks.
+
+        Raises:
+            LaunchbenchError: the visible cards cannot be found out.
+        """
         if self.config.cards == "none":
             return []
         if self.config.cards == "listed":
-            pairs = [(label, "any") for label in self.config.slurm or self.config.gpus]
-        else:
-            pairs = probe_cards(self.config)
-        cells = sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
-        return [cell for cell in cells if cell.card != "any" or self.again() or not self._is_stored(cell)]
+            return [(label, "any") for label in self.config.slurm or self.config.gpus]
+        return probe_cards(self.config)
 
     def requests(self, label: str) -> dict[str, str | int]:
         """What a job of this label asks a cluster for, by the names of Snakemake's plugin."""
@@ -147,7 +154,7 @@ class Plan:
         A receipt whose result is gone no longer counts: the number in the name is that of lost receipts, so
         the cell is measured again and the lost one stays as it is.
         """
-        lost = sum(not self._is_kept(path) for path in self._receipts(cell))
+        lost = sum(not self.is_kept(path) for path in self._receipts(cell))
         return str(self._folder(cell) / f"n{cell.launch_count}.{lost}.json")
 
     def _folder(self, cell: Cell) -> Path:
@@ -162,13 +169,14 @@ class Plan:
         What is measured in a queue is measured once: results count also in a fresh clone, or after the build
         folder was deleted. With a receipt the cell stays one of this run, and Snakemake judges it.
         """
-        if any(self._is_kept(path) for path in self._receipts(cell)):
+        if any(self.is_kept(path) for path in self._receipts(cell)):
             return False
         wanted = json.loads(self.protocol())
         folder = self.results / self.site / cell.label
         return any(_is_result(path, wanted) for path in folder.glob(f"*/n{cell.launch_count:07d}-*.json"))
 
-    def _is_kept(self, receipt: Path) -> bool:
+    def is_kept(self, receipt: Path) -> bool:
+        """Whether a receipt can be read and all files that it names are there in full."""
         try:
             sizes = json.loads(receipt.read_bytes())["size_bytes"]
             kept = [(self.results / name).stat().st_size == size for name, size in sizes.items()]
@@ -177,16 +185,21 @@ class Plan:
             return False
 
     def cached(self) -> str:
-        """Identity of the results that no cell of this run can add to: the same before and after the run.
+        """Identity of the launch results that no cell of this run can add to: the same before and after the run.
 
         Over names, sizes and times, so that a file that is added, removed or edited shows. They are no inputs
         of a rule: git gives a clone's files any time, also one in the future, and there may be thousands.
         """
         own = set(self.cells())
         unread: list[tuple[Path, str]] = []
-        found = [path for path in find_files(self.results, unread) if not self._belongs(path, own)]
+        found = [path for path in find_files(self.results, unread) if job_kind(path) == LAUNCH]
+        others = [path for path in found if not self._belongs(path, own)]
+        return self.identity([*others, *(folder for folder, _ in unread)])
+
+    def identity(self, paths: Iterable[Path]) -> str:
+        """Identity of files of the results, over names, sizes and times."""
         identity = hashlib.sha256()
-        for path in (*found, *(folder for folder, _ in unread)):
+        for path in paths:
             status = path.lstat()  # a link may lead nowhere
             line = f"{path.relative_to(self.results)} {status.st_size} {status.st_mtime_ns}\n"
             identity.update(os.fsencode(line))
