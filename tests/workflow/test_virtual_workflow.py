@@ -508,3 +508,27 @@ def test_the_card_is_locked_between_two_workflows(virtual_gpu: VirtualGpu, built
         spans += [(result.record.started_utc, result.record.finished_utc) for result in results]
     moments = [moment for span in sorted(spans) for moment in span]
     assert moments == sorted(moments)
+
+
+# ---------------------------------------------------------------- extra jobs
+
+
+def test_baked_in_pointers_from_card_to_page(built: Callable[..., Clone]) -> None:
+    """One job a card beside those of the counts, and nothing to do again until a file of it is gone."""
+    clone = built(
+        [CARDS["h100"]], launch_counts=[8], kernels=["tiny"], launch_paths=["native-driver"], extras=["pointers"]
+    )
+    run = clone.snakemake(cores=2)
+    assert run.status == 0, run.text
+    assert (run.started("pointers"), run.started("measure")) == (1, 1)
+    [record] = (clone.path / RESULTS).rglob("pointers-*.json")
+    assert "the innocent buffer at the address of d" in clone.page and "context is lost" in clone.page
+    table = pd.read_csv(clone.path / "build" / "tables" / "pointers.csv")
+    assert table["outcome"].tolist()[1:] == ["d2-updated", "victim-corrupted", "nothing-visible", "context-lost"]
+    assert "pointers-" not in (clone.path / "build" / "tables" / "gaps.csv").read_text()
+    [log] = (clone.path / "build" / "logs" / "pointers").rglob("*.log")
+    assert "pointers: scenario victim: victim-corrupted" in log.read_text()
+    assert clone.planned() == set()
+    record.with_suffix(".csv").unlink()
+    assert clone.planned() == {"pointers", "aggregate", "report"}
+    assert clone.planned("--config", "extras=[]") == {"aggregate", "report"}

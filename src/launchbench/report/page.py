@@ -108,10 +108,7 @@ def render(
             superseded=sections.superseded(comparison, files_of.of_run),
             superseded_count=_superseded_runs(comparison),
             origins=origins(comparison, results_dir),
-            tables=[
-                (name, files_of.link(tables_dir / name))
-                for name in ("tidy", *(f"{name}.csv" for name in TABLES))
-            ],
+            tables=[(name, files_of.link(tables_dir / name)) for name in ("tidy", *(f"{name}.csv" for name in TABLES))],
             runs=plural(comparison.summary["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),
         )
