@@ -53,6 +53,7 @@ rule all:
 # goes to a folder of its own: outputs that a rule did not make would hide from the next run what is still missing.
 onerror:
     shell(
-        "python -m launchbench aggregate --out {BUILD:q}/incomplete"
+        "python -m launchbench reasons --log={log:q};"
+        " python -m launchbench aggregate --out {BUILD:q}/incomplete"
         " && python -m launchbench report --tables {BUILD:q}/incomplete --incomplete || true"
     )

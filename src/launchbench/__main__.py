@@ -59,6 +59,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     import platform
 
     from launchbench.measure import job
+    from launchbench.results import failures
 
     config = _config(arguments)
     if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
@@ -72,7 +73,15 @@ def _measure(arguments: argparse.Namespace) -> None:
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
-    record = job.run(request, config)
+    place = (Path(config.build_dir), request.site, request.label, arguments.card, request.launch_count)
+    if arguments.receipt:
+        failures.forget_failure(*place)
+    try:
+        record = job.run(request, config)
+    except Exception as error:
+        if arguments.receipt:
+            failures.keep_failure(*place, error)
+        raise
     print(record, flush=True)
     if arguments.receipt:
         job.write_receipt(arguments.receipt, record, Path(config.results_dir))
@@ -98,15 +107,26 @@ def _pointers(arguments: argparse.Namespace) -> None:
         write_receipt(arguments.receipt, record, Path(config.results_dir))
 
 
+def _reasons(arguments: argparse.Namespace) -> None:
+    from launchbench.workflow.reasons import keep_reasons
+
+    for failure in keep_reasons(arguments.log, Path(_config(arguments).build_dir)):
+        print(f"{failure.label} N={failure.launch_count}: {failure.reason}", file=sys.stderr)
+
+
 def _aggregate(arguments: argparse.Namespace) -> None:
     from launchbench.aggregate.pointers import write_pointers_tables
     from launchbench.aggregate.write import write_tables
+    from launchbench.results.failures import read_failures
 
     config = _config(arguments)
     if not Path(config.results_dir).exists():
         print(f"launchbench: results_dir: {config.results_dir} does not exist: no results to join", file=sys.stderr)
+    failures = read_failures(Path(config.build_dir))
     cache = Path(config.build_dir) / "cache" / "cards"
-    done = write_tables(Path(config.results_dir), arguments.out, cache, list(config.gpus), config.launch_counts)
+    done = write_tables(
+        Path(config.results_dir), arguments.out, cache, list(config.gpus), config.launch_counts, failures
+    )
     print(f"aggregate: {plural(done.cards, 'card')}, {done.anew:,} read anew", file=sys.stderr)
     write_pointers_tables(Path(config.results_dir), arguments.out)
 
@@ -187,6 +207,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
+
+    sub = command("reasons", _reasons, "ask SLURM why jobs of a failed run ended that could not say so")
+    sub.add_argument("--log", type=Path, required=True, help="log of that run, under .snakemake/log")
 
     sub = command("aggregate", _aggregate, "join all results into tables")
     sub.add_argument("--out", type=Path, default=Path("build/tables"))

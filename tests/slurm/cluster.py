@@ -98,9 +98,11 @@ class Cluster:
             environment = self.gpu.environment(cards, faults, modelled_clock=True, **more)
             config = self.folder / f"{node}.cards"
             config.write_text(environment[VARIABLE])
-            variables = {VARIABLE: str(config), "LD_LIBRARY_PATH": str(self.gpu.folder)}
-            lines = [f"export {name}={value}" for name, value in variables.items()]
-        (self.folder / f"{node}.exports").write_text("".join(f"{line}\n" for line in lines))
+            clock = environment["PYTHONPATH"].split(os.pathsep)[0]
+            variables = {VARIABLE: config, "LD_LIBRARY_PATH": self.gpu.folder, "PYTHONPATH": f"{clock}:$PYTHONPATH"}
+            lines = [f'echo "export {name}={value}"' for name, value in variables.items()]
+        # The task of a job is given what this prints, in the environment of the task.
+        (self.folder / f"{node}.prolog").write_text("".join(f"{line}\n" for line in lines))
 
     def command(self, *arguments: str) -> str:
         """Standard output of one of SLURM's commands."""
@@ -162,7 +164,7 @@ def _configure(cluster: Cluster) -> None:
     for name in ("state", *(f"{node.name}.spool" for node in cluster.nodes)):
         (folder / name).mkdir()
     prolog = folder / "prolog"
-    prolog.write_text(f'#!/bin/sh\ncat "{folder}/$SLURMD_NODENAME.exports"\n')
+    prolog.write_text(f'#!/bin/sh\n. "{folder}/$SLURMD_NODENAME.prolog"\n')
     prolog.chmod(0o755)
     text = SLURM_CONF.format(
         mark=MARK, host=host, port=port, folder=folder, nodes="\n".join(lines), partition=PARTITION

@@ -19,6 +19,7 @@ from launchbench.aggregate.summarise import break_even
 from launchbench.aggregate.write import write_tables
 from launchbench.report.comparison import read_repetitions, read_table
 from launchbench.results import columns, flags, tables
+from launchbench.results.failures import Failure
 from launchbench.results.files import read_results
 from launchbench.results.protocol import Protocol
 from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_four_cards, write_job, write_sweep
@@ -516,3 +517,55 @@ def test_results_of_the_first_protocol_are_shown_with_their_one_sample() -> None
             row = made.loc[(result.record.run_id, block.launch_path, block.kernel)]
             assert row["one_off_samples"] == 1 and row["repetitions_used"] == result.record.protocol.repetitions
             assert [row["capture_us"], row["capture_min_us"], row["capture_max_us"]] == block.capture_us * 3
+
+
+def a_failure(
+    label: str, count: int, failed: str = "2026-12-31T00:00:00Z", card: str = "any", site: str = "lab"
+) -> Failure:
+    return Failure(
+        site=site, label=label, card=card, launch_count=count, reason=f"no {label}", failed_utc=failed, slurm_job="7"
+    )
+
+
+def failed_gaps(results: Path, failures: list[Failure], counts: tuple[int, ...] = (8, 64)) -> set[tuple[Any, ...]]:
+    gaps = aggregate(results, ["t4", "h100"], counts, failures).gaps
+    names = ["label", "card", "launch_count", "reason"]
+    return set(gaps[names].fillna(0).itertuples(index=False, name=None))
+
+
+def test_a_failed_attempt_is_the_reason_of_a_gap(tmp_path: Path) -> None:
+    failures = [a_failure("h100", 8), a_failure("h100", 64)]
+    assert failed_gaps(tmp_path, failures) == {
+        ("t4", "", 0, "not measured yet"),
+        ("h100", "", 8, "the last attempt failed: no h100"),
+        ("h100", "", 64, "the last attempt failed: no h100"),
+    }
+    # What nobody has tried yet is still said to be missing.
+    assert failed_gaps(tmp_path, failures[:1]) == {
+        ("t4", "", 0, "not measured yet"),
+        ("h100", "", 0, "not measured yet"),
+        ("h100", "", 8, "the last attempt failed: no h100"),
+    }
+
+
+def test_a_failed_attempt_explains_the_missing_n_of_a_measured_label(tmp_path: Path) -> None:
+    write_job(tmp_path, 8, label="t4", card=1)
+    card = uuid(1)[4:12]
+    assert ("t4", card, 64, "not measured at this N") in failed_gaps(tmp_path, [])
+    told = failed_gaps(tmp_path, [a_failure("t4", 64)])
+    assert ("t4", "", 64, "the last attempt failed: no t4") in told
+    assert ("t4", card, 64, "not measured at this N") not in told
+    told = failed_gaps(tmp_path, [a_failure("t4", 64, card=card)])
+    assert ("t4", card, 64, "the last attempt failed: no t4") in told
+    assert ("t4", card, 64, "not measured at this N") not in told
+    assert ("t4", card, 64, "not measured at this N") in failed_gaps(tmp_path, [a_failure("t4", 64, site="other")])
+
+
+def test_a_failed_attempt_that_was_made_good_is_not_told(tmp_path: Path) -> None:
+    write_sweep(tmp_path, (8, 64), label="t4", card=1)
+    card = uuid(1)[4:12]
+    earlier = "2000-01-01T00:00:00Z"
+    assert not any(row[0] == "t4" for row in failed_gaps(tmp_path, [a_failure("t4", 8, earlier)]))
+    assert not any(row[0] == "t4" for row in failed_gaps(tmp_path, [a_failure("t4", 8, earlier, card)]))
+    # One after the result is.
+    assert ("t4", card, 8, "the last attempt failed: no t4") in failed_gaps(tmp_path, [a_failure("t4", 8, card=card)])

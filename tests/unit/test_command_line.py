@@ -29,11 +29,12 @@ from launchbench.measure import cards, driver, job
 from launchbench.measure.driver import DeviceMemory, DriverError, NoDriverError, call, check, driver_version, naming
 from launchbench.measure.lock import LOCK_DIR
 from launchbench.measure.native import NativeLoops, check_driver, check_runtime
+from launchbench.results.failures import read_failures
 from launchbench.schemas import GENERATED
 from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
-COMMANDS = ["probe", "build", "measure", "pointers", "aggregate", "report", "doctor", "schemas"]
+COMMANDS = ["probe", "build", "measure", "pointers", "reasons", "aggregate", "report", "doctor", "schemas"]
 NO_DRIVER = (
     "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
     "`make report-cached` renders the report from the results that are here"
@@ -223,7 +224,7 @@ def test_settings_win_over_the_file_that_is_there_but_not_over_one_that_is_named
 
 
 @without_driver
-def test_measuring_without_a_driver_says_so_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
+def test_measuring_without_a_driver_says_so_in_one_line_and_writes_only_that(tmp_path: Path) -> None:
     """Not that nothing is built: building would not help."""
     (tmp_path / "config.yaml").write_text("{}\n")
     before = tree(tmp_path), sorted(LOCK_DIR.glob("launchbench-*.lock"))
@@ -231,6 +232,9 @@ def test_measuring_without_a_driver_says_so_in_one_line_and_writes_nothing(tmp_p
         "measure", "--label=t4", "--launch-count=8", "--receipt=build/cells/receipt.json", HOME=str(tmp_path)
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"launchbench: {NO_DRIVER}\n")
+    (failure,) = read_failures(tmp_path / "build")
+    assert (failure.label, failure.card, failure.launch_count, failure.reason) == ("t4", "any", 8, NO_DRIVER)
+    shutil.rmtree(tmp_path / "build")
     assert (tree(tmp_path), sorted(LOCK_DIR.glob("launchbench-*.lock"))) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml"]
 

@@ -20,6 +20,7 @@ import pytest
 
 from launchbench.measure.host import cpu_cores
 from launchbench.measure.lock import core_lock
+from launchbench.results.failures import MAX_REASON, read_failures
 from launchbench.results.files import Result, read_results
 from tests.virtual_gpu import A100, H100, T4, Card, Fault, Process, Throttle, VirtualGpu, read_trace
 from tests.virtual_gpu.jobs import Done, Jobs
@@ -79,7 +80,12 @@ class Bench:
         self.clear()
         arguments = ["--label", label, "--card", card, "--launch-count", str(count), "--binaries", str(self.binaries)]
         arguments += ["--receipt", "receipt.json"]
-        return self.jobs.run(environment, self.folder, "measure", *arguments, timeout_s=timeout_s)
+        done = self.jobs.run(environment, self.folder, "measure", *arguments, timeout_s=timeout_s)
+        said = " ".join(line.removeprefix("launchbench: ") for line in done.said)
+        kept = [failure.reason for failure in read_failures(self.folder / "build")]
+        assert kept == ([said[:MAX_REASON]] if done.status == 1 else []) or done.status not in (0, 1)
+        shutil.rmtree(self.folder / "build", ignore_errors=True)
+        return done
 
     def configure(self, **settings: Any) -> None:
         fixed = {"site": "lab", "virtual_results": "allow", "results_dir": "simulated", "launch_counts": [N]}
@@ -496,6 +502,20 @@ def test_another_process_on_the_card_is_flagged(bench: Bench) -> None:
     summary = bench.tables()["summary"]
     assert (summary["repetitions_used"] == 0).all()
     assert summary["flags"].str.contains("other process on the card").all()
+
+
+def test_a_card_with_company_is_refused_where_a_scheduler_was_asked_for_one(bench: Bench) -> None:
+    bench.configure(cards="listed")
+    done = bench.measure(
+        cards=[dataclasses.replace(T4, uuid="GPU-01234567-0000-0000-0000-000000000000")],
+        processes=[Process(99), Process(98)],
+    )
+    assert done.status == 1
+    assert done.said == [
+        "launchbench: asked to measure t4 alone; found launchbench virtual T4 (card 01234567) with the processes 98, "
+        "99 on it: nothing was measured"
+    ]
+    assert bench.left == []
 
 
 def test_this_process_is_no_stranger_in_another_pid_namespace(bench: Bench) -> None:

@@ -22,6 +22,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.report import page as report
 from launchbench.report import sections
 from launchbench.report.comparison import load
+from launchbench.results.failures import Failure
 from launchbench.wording import number, one_line, several, shortened, span, whole, with_interval
 from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
 
@@ -78,11 +79,16 @@ class Page(HTMLParser):
 
 
 def render(
-    base: Path, labels: list[str] | None = None, counts: tuple[int, ...] = COUNTS, results: Path | None = None
+    base: Path,
+    labels: list[str] | None = None,
+    counts: tuple[int, ...] = COUNTS,
+    results: Path | None = None,
+    failures: list[Failure] | None = None,
 ) -> Page:
     results = results or base / "results"
     build = base / "build"
-    write_tables(results, build / "tables", build / "cache", LABELS if labels is None else labels, counts)
+    wanted = LABELS if labels is None else labels
+    write_tables(results, build / "tables", build / "cache", wanted, counts, failures or [])
     write_pointers_tables(results, build / "tables")
     path = report.render(base / "build" / "tables", results, base / "reports", labels or LABELS, counts)
     assert path == base / "reports" / "comparison.html"
@@ -154,6 +160,25 @@ def test_every_configured_label_is_there_and_says_how_to_fill_it(tmp_path: Path)
     assert re.match(r"\d", first[2])
     assert first[3:6] == ["not measured yet; on a machine with that card: make report"] * 3
     assert [row[0] for row in page.tables["gaps"][1:]] == ["a100", "h100", "t4"]
+
+
+def test_a_column_says_why_its_measurement_failed(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="h200")
+    failures = [
+        Failure(
+            site="lab",
+            label="h100",
+            card="any",
+            launch_count=count,
+            reason="SLURM job 7 was cancelled before it ran",
+            failed_utc="2026-12-31T00:00:00Z",
+        )
+        for count in COUNTS
+    ]
+    page = render(tmp_path, failures=failures)
+    told = "the last attempt failed: SLURM job 7 was cancelled before it ran"
+    assert f"not measured yet; {told}" in page.tables["devices-native-driver"][1]
+    assert [row[4] for row in page.tables["gaps"][1:] if row[0] == "h100"] == [told] * len(COUNTS)
 
 
 def test_a_label_outside_the_configuration_has_a_column_too(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from launchbench.results import columns
+from launchbench.results.failures import Failure
 from launchbench.results.files import Problem
 from launchbench.wording import one_line
 
@@ -17,6 +19,7 @@ ONLY_SIMULATED = "not measured yet: only a simulated GPU has results under this 
 ONLY_BROKEN = "not measured yet: none of its files can be used"
 NOT_MEASURED = "not measured at this N"
 NO_VALID_SAMPLES = "no valid samples"
+FAILED = "the last attempt failed"
 
 
 def find_gaps(
@@ -25,6 +28,7 @@ def find_gaps(
     results_dir: Path,
     config_labels: Sequence[str],
     launch_counts: Sequence[int],
+    failures: Sequence[Failure] = (),
 ) -> pd.DataFrame:
     """The columns of ``columns.GAPS``.
 
@@ -34,12 +38,20 @@ def find_gaps(
         results_dir: paths are given relative to it, so that a table is the same on every machine.
         config_labels: labels that should have results.
         launch_counts: values of N that every card with results should have.
+        failures: attempts that left no result; one that was made good since is not told.
     """
     rows = [problem_row(problem, results_dir) for problem in problems]
     rows += _without_samples(summary)
-    rows += _labels(summary, problems, config_labels)
-    explained = {(row["site"], row["label"], row["card"], row["launch_count"]) for row in rows}
-    rows += [row for row in _counts(summary, launch_counts) if _key(row) not in explained]
+    failed = _failed(failures, summary)
+    rows += failed
+    failing = {label for label in config_labels if _all_failed(failed, label, launch_counts)}
+    rows += [row for row in _labels(summary, problems, config_labels) if row["label"] not in failing]
+    explained = {_key(row) for row in rows}
+    rows += [
+        row
+        for row in _counts(summary, launch_counts)
+        if _key(row) not in explained and _key({**row, "card": ""}) not in explained
+    ]
     names = [column.name for column in columns.GAPS]
     frame = pd.DataFrame(rows, columns=names)
     frame["launch_count"] = frame["launch_count"].astype("Int64")
@@ -81,6 +93,34 @@ def _without_samples(summary: pd.DataFrame) -> list[dict[str, Any]]:
         )
         for row in empty.to_dict("records")
     ]
+
+
+def _failed(failures: Sequence[Failure], summary: pd.DataFrame) -> list[dict[str, Any]]:
+    if not failures:
+        return []
+    made: dict[tuple[Any, ...], datetime] = {}
+    usable = summary[summary["repetitions_used"] > 0]
+    names = ["site", "label", "card", "launch_count", "started_utc"]
+    for site, label, card, count, started in usable[names].itertuples(index=False, name=None):
+        for key in ((site, label, card, count), (site, label, "", count)):
+            moment = datetime.fromisoformat(started)
+            made[key] = max(made.get(key, moment), moment)
+    rows = []
+    for failure in failures:
+        row = _row(
+            f"{FAILED}: {one_line(failure.reason)}",
+            failure.label,
+            site=failure.site,
+            card="" if failure.card == "any" else failure.card,
+            launch_count=failure.launch_count,
+        )
+        if _key(row) not in made or made[_key(row)] < failure.when:
+            rows.append(row)
+    return rows
+
+
+def _all_failed(failed: Sequence[dict[str, Any]], label: str, launch_counts: Sequence[int]) -> bool:
+    return set(launch_counts) <= {row["launch_count"] for row in failed if row["label"] == label}
 
 
 def _labels(summary: pd.DataFrame, problems: Sequence[Problem], config_labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from launchbench.aggregate.gaps import find_gaps
 from launchbench.aggregate.summarise import ONE_OFF, SAME_MEASUREMENT, fit, one_off, summarise
 from launchbench.results import columns, flags, tables
+from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
 from launchbench.results.record import card_id
@@ -44,7 +45,12 @@ class Tables(Joined):
     gaps: pd.DataFrame
 
 
-def aggregate(results_dir: Path, config_labels: Sequence[str], launch_counts: Sequence[int]) -> Tables:
+def aggregate(
+    results_dir: Path,
+    config_labels: Sequence[str],
+    launch_counts: Sequence[int],
+    failures: Sequence[Failure] = (),
+) -> Tables:
     """Read everything under ``results_dir`` into memory and summarise it.
 
     A card with its four N and three trials takes about 5 MB; ``aggregate.write`` has one card at a time in memory.
@@ -53,13 +59,14 @@ def aggregate(results_dir: Path, config_labels: Sequence[str], launch_counts: Se
         results_dir: root of the raw results; may be missing or empty.
         config_labels: GPU labels that should have results.
         launch_counts: values of N that every measured card should have.
+        failures: attempts that left no result, for the reasons of gaps.
 
     Raises:
         LaunchbenchError: never for a broken file, which becomes a row of ``gaps``.
     """
     results, problems = read_results(results_dir)
     joined = join(results)
-    gaps = find_gaps(joined.summary, problems, results_dir, config_labels, launch_counts)
+    gaps = find_gaps(joined.summary, problems, results_dir, config_labels, launch_counts, failures)
     return Tables(joined.tidy, joined.summary, joined.fits, tables.validate(gaps, columns.GAPS, "gaps"))
 
 

@@ -21,6 +21,7 @@ from launchbench.aggregate.cards import WHOLE, Cache, csv_text, find_cards
 from launchbench.aggregate.gaps import find_gaps
 from launchbench.results import columns, tables
 from launchbench.results.columns import Column
+from launchbench.results.failures import Failure
 from launchbench.results.files import TEMPORARY_PREFIX, Problem, write_atomically, writing
 
 
@@ -38,7 +39,12 @@ def card_file(folder: Path, site: str, label: str, card: str) -> Path:
 
 
 def write_tables(
-    results_dir: Path, out_dir: Path, cache_dir: Path, config_labels: Sequence[str], launch_counts: Sequence[int]
+    results_dir: Path,
+    out_dir: Path,
+    cache_dir: Path,
+    config_labels: Sequence[str],
+    launch_counts: Sequence[int],
+    failures: Sequence[Failure] = (),
 ) -> Written:
     """Write ``summary.csv``, ``fits.csv``, ``gaps.csv`` and the folder ``tidy``, each whole or not at all.
 
@@ -48,6 +54,7 @@ def write_tables(
         cache_dir: tables of the cards as they were; may be deleted at any time.
         config_labels: GPU labels that should have results.
         launch_counts: values of N that every measured card should have.
+        failures: attempts that left no result, for the reasons of gaps.
 
     Raises:
         LaunchbenchError: a folder cannot be written. Never for a broken result, which becomes a row of ``gaps``.
@@ -70,7 +77,7 @@ def write_tables(
             anew += not own.cached
         whole = {name: "".join(rows).encode() for name, rows in parts.items()}
         summary = tables.parse_csv(io.BytesIO(whole["summary"]), columns.SUMMARY, "summary")
-        gaps = find_gaps(summary, problems, results_dir, config_labels, launch_counts)
+        gaps = find_gaps(summary, problems, results_dir, config_labels, launch_counts, failures)
         whole["gaps"] = csv_text(tables.validate(gaps, columns.GAPS, "gaps")).encode()
         for name, data in whole.items():
             write_atomically(out_dir / f"{name}.csv", data)

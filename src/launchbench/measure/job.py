@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from launchbench.config.messages import escaped
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
@@ -106,6 +107,10 @@ def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
 def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
     started = datetime.now(UTC)
     strangers = session.pids()
+    if strangers and config.cards == "listed":
+        # The scheduler was asked for a card of its own; elsewhere company is only flagged.
+        found = f"{card.name} (card {card.id}) with the processes {', '.join(map(str, sorted(strangers)[:5]))} on it"
+        raise LaunchbenchError(escaped(f"asked to measure {job.label} alone; found {found}: nothing was measured"))
     device = _become_current(card)
     with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()

@@ -9,7 +9,7 @@ import math
 
 import pandas as pd
 
-from launchbench.aggregate.gaps import NOT_MEASURED, NOT_MEASURED_YET
+from launchbench.aggregate.gaps import FAILED, NOT_MEASURED, NOT_MEASURED_YET
 from launchbench.report.cells import Cell, Table, heads, interval, label_name
 from launchbench.report.comparison import Comparison
 from launchbench.wording import UNKNOWN, plural, several, shortened, span, whole
@@ -90,6 +90,12 @@ def _not_measured(comparison: Comparison, key: tuple[str, bool], on_other_path: 
         reasons = dict.fromkeys(reason for flags in flagged["flags"] for reason in flags.split("; ") if reason)
         text = f"measured, but no repetition can be used: {several(list(reasons)[:MAX_NAMED])}"
         return Cell(text, "the rows are in the summary table", rowspan=rows, kind="missing")
+    gaps = comparison.gaps
+    failed = gaps.loc[(gaps["label"] == key[0]) & gaps["reason"].str.startswith(FAILED), "reason"]
+    if not failed.empty:
+        reasons = dict.fromkeys(failed.str.removeprefix(f"{FAILED}: "))
+        text = f"{NOT_MEASURED_YET}; {FAILED}: {several(list(reasons)[:MAX_NAMED])}"
+        return Cell(text, "each N is in the table of gaps", rowspan=rows, kind="missing")
     text = f"{NOT_MEASURED_YET}; on a machine with that card:"
     return Cell(text, rowspan=rows, kind="missing", code=COMMAND)
 

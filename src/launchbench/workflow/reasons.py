@@ -1,0 +1,144 @@
+"""Why measurements failed that could not say so themselves: killed, never started, or refused by SLURM.
+
+Snakemake's log says which cells failed and as which job; SLURM says what became of the job.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchbench.results.failures import MAX_REASON, Failure, failure_path, now_utc, read_failure, write_failure
+
+Ask = Callable[[Sequence[str]], str]
+"""Runs a command of SLURM; its standard output, empty where it failed or is not there."""
+
+_BLOCK = re.compile(r"^(?:Error in rule measure:|    message: Error in group .*)\n(?:(?!\[).*\n?)*", re.MULTILINE)
+_MESSAGE = re.compile(r"^    message: (.*?)(?=^    \w+:)", re.MULTILINE | re.DOTALL)
+_RECEIPT = re.compile(r"^ +output: .*/cells/([^/]+)/([^/]+)/([^/]+)/n(\d+)\.\d+\.json$", re.MULTILINE)
+_JOB = re.compile(r"^ +(?:external_jobid: |log: .*/)(\d+)(?:\.log\b.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A cell that Snakemake gave up, and what its log says of it."""
+
+    site: str
+    label: str
+    card: str
+    launch_count: int
+    slurm_job: str | None
+    message: str
+    together: tuple[int, ...]
+    """Every N of the same job."""
+
+
+def read_log(text: str) -> list[Lost]:
+    """The measurements that failed, by Snakemake's log; of one that is told several times, the telling with a job."""
+    found: dict[tuple[str, str, str, int], Lost] = {}
+    for block in (match[0] for match in _BLOCK.finditer(text)):
+        message = _MESSAGE.search(block)
+        job = _JOB.search(block)
+        cells = [(site, label, card, int(count)) for site, label, card, count in _RECEIPT.findall(block)]
+        for cell in cells:
+            said = message[1].strip() if message else ""
+            lost = Lost(
+                *cell,
+                job[1] if job else None,
+                "" if said == "None" else said,
+                tuple(dict.fromkeys(c[3] for c in cells)),
+            )
+            known = found.get(cell)
+            if known is None or not (known.slurm_job or known.message):
+                found[cell] = lost
+    return [found[cell] for cell in sorted(found)]
+
+
+def keep_reasons(log: Path, build_dir: Path, ask: Ask | None = None) -> list[Failure]:
+    """Keep why each measurement of a failed run failed, unless its own job has said so; returns what was kept.
+
+    Args:
+        log: Snakemake's, of that run.
+        build_dir: under which failures are kept.
+        ask: stands in for SLURM's commands.
+
+    Raises:
+        LaunchbenchError: the folder cannot be written.
+    """
+    kept = []
+    for lost in read_log(log.read_text(encoding="utf-8", errors="replace")):
+        place = (lost.site, lost.label, lost.card, lost.launch_count)
+        own = read_failure(failure_path(build_dir, *place))
+        if own and (own.slurm_job == lost.slurm_job if lost.slurm_job else not lost.message):
+            continue
+        reason = " ".join(_reason(lost, build_dir, ask or _ask).split())[:MAX_REASON]
+        failure = Failure(
+            site=lost.site,
+            label=lost.label,
+            card=lost.card,
+            launch_count=lost.launch_count,
+            reason=reason,
+            failed_utc=now_utc(),
+            slurm_job=lost.slurm_job,
+        )
+        write_failure(build_dir, failure)
+        kept.append(failure)
+    return kept
+
+
+def _reason(lost: Lost, build_dir: Path, ask: Ask) -> str:
+    if lost.slurm_job is None:
+        refused = re.findall(r"(?:sbatch: error: )(.*?)(?=\n|'\.|$)", lost.message)
+        if refused:
+            last = refused[-1].removeprefix("Batch job submission failed: ")
+            return f"SLURM refused the job: {last}"
+        return lost.message or "the job ended without saying why; its log is under build/logs/measure"
+    for count in lost.together:
+        other = read_failure(failure_path(build_dir, lost.site, lost.label, lost.card, count))
+        if count != lost.launch_count and other and other.slurm_job == lost.slurm_job:
+            return f"not begun: N = {count} failed before, in the same SLURM job {lost.slurm_job}"
+    return _of_job(lost.slurm_job, lost.message, ask)
+
+
+def _of_job(job: str, message: str, ask: Ask) -> str:
+    told = dict(re.findall(r"(\w+)=(\S+)", ask(["scontrol", "show", "job", "--oneliner", job])))
+    if not told:  # of jobs that ended long ago only accounting knows
+        fields = ask(["sacct", "-j", job, "-X", "-n", "-P", "-o", "State,Timelimit,NodeList,Partition"]).split("|")
+        told = dict(zip(("JobState", "TimeLimit", "NodeList", "Partition"), map(str.strip, fields), strict=False))
+    status = re.search(r"status is: '([A-Z_]+)", message)
+    state = (told.get("JobState", "").split() or [status[1] if status else "unknown"])[0]
+    node = told.get("NodeList", "")
+    ran = bool(re.match(r"[A-Za-z0-9]", node)) and node != "None"
+    where = f" on {node}" if ran else ""
+    if state == "TIMEOUT":
+        return f"SLURM job {job}{where} reached its time limit of {told.get('TimeLimit', 'unknown length')}"
+    if state == "CANCELLED":
+        return f"SLURM job {job} was cancelled{' while it ran' + where if ran else ' before it ran'}"
+    if state == "DEADLINE":
+        return f"SLURM job {job} did not run before its deadline{_unavailable(told.get('Partition', ''), ask)}"
+    if state == "OUT_OF_MEMORY":
+        return f"SLURM job {job}{where} needed more memory than it was given"
+    if state == "NODE_FAIL":
+        return f"SLURM job {job} ended because its node failed{where}"
+    return f"SLURM job {job}{where} ended as {state} without saying why; its log is under .snakemake/slurm_logs"
+
+
+def _unavailable(partition: str, ask: Ask) -> str:
+    command = ["sinfo", "--list-reasons", "--noheader", "--format=%N (%E)"]
+    nodes = list(_lines(ask([*command, f"--partition={partition}"] if partition else command)))
+    return f"; nodes out of service: {', '.join(nodes)}" if nodes else ""
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines() if line.strip())
+
+
+def _ask(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,235 @@
+"""Why jobs failed that could not say so: by Snakemake's log and by what SLURM answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launchbench.errors import LaunchbenchError
+from launchbench.results.failures import (
+    Failure,
+    failure_path,
+    forget_failure,
+    keep_failure,
+    read_failures,
+    write_failure,
+)
+from launchbench.workflow.reasons import keep_reasons, read_log
+
+# As Snakemake 9.27 with snakemake-executor-plugin-slurm 2.8 writes it, with shorter commands.
+HEAD = """[Mon Nov 30 05:24:21 2026]
+Job 5: measure t4 (card any) at N = 8
+Job 5 has been submitted with SLURM jobid 7 (log: /w/.snakemake/slurm_logs/rule_measure/lab_t4_any_8_0/7.log).
+"""
+
+
+def single(label: str, job: str, state: str, count: int = 8) -> str:
+    return f"""[Mon Nov 30 05:24:57 2026]
+Error in rule measure:
+    message: SLURM-job '{job}' failed, SLURM status is: '{state}'. Detailed failure reason unavailable (status command \
+is not 'sacct').For further error details see the cluster/cloud log and the log files of the involved rule(s).
+    jobid: 1
+    input: build/cuda/graphs.fatbin, build/cuda/build.json
+    output: build/cells/lab/{label}/any/n{count}.0.json
+    log: build/logs/measure/lab/{label}/any/n{count}.0.log, /w/.snakemake/slurm_logs/rule_measure/x/{job}.log (check \
+log file(s) for error details)
+    shell:
+        python -m launchbench measure --receipt build/cells/lab/{label}/any/n{count}.0.json
+        (command exited with non-zero exit code)
+    external_jobid: {job}
+Logfile build/logs/measure/lab/{label}/any/n{count}.0.log: empty file
+"""
+
+
+REFUSED = """[Mon Nov 30 05:24:21 2026]
+Error in rule measure:
+    message: SLURM sbatch failed. The error message was 'sbatch: error: Memory specification can not be satisfied
+sbatch: error: Batch job submission failed: Requested node configuration is not available'.
+    sbatch call:
+        sbatch --parsable --output /w/.snakemake/slurm_logs/rule_measure/lab_h200_any_8_0/%j.log --gpus=h200:1
+For further error details see the cluster/cloud log and the log files of the involved rule(s).
+    jobid: 4
+    output: build/cells/lab/h200/any/n8.0.json
+    log: build/logs/measure/lab/h200/any/n8.0.log (check log file(s) for error details)
+"""
+
+GROUP = """[Mon Nov 30 05:28:00 2026]
+    message: Error in group measure_h100
+    log: /w/.snakemake/slurm_logs/group_measure_h100_measure/11.log (check log file(s) for error details)
+    jobs:
+        rule measure:
+            jobid: 3
+            output: build/cells/lab/h100/any/n64.0.json
+            log: build/logs/measure/lab/h100/any/n64.0.log (check log file(s) for error details)
+        rule measure:
+            jobid: 4
+            output: build/cells/lab/h100/any/n512.0.json
+            log: build/logs/measure/lab/h100/any/n512.0.log (check log file(s) for error details)
+Logfile /w/.snakemake/slurm_logs/group_measure_h100_measure/11.log:
+================================================================================
+Error in rule measure:
+    message: None
+    jobid: 0
+    output: build/cells/lab/h100/any/n512.0.json
+    log: build/logs/measure/lab/h100/any/n512.0.log (check log file(s) for error details)
+Shutting down, this might take some time.
+"""
+
+LOCAL = """[Mon Nov 30 05:28:00 2026]
+Error in rule measure:
+    message: None
+    jobid: 3
+    output: build/cells/lab/t4/0892b876/n64.0.json
+    log: build/logs/measure/lab/t4/0892b876/n64.0.log (check log file(s) for error details)
+[Mon Nov 30 05:28:01 2026]
+Error in rule report:
+    message: None
+    output: reports/comparison.html
+"""
+
+ANSWERS = {
+    "TIMEOUT": "JobId=10 JobState=TIMEOUT Reason=TimeLimit TimeLimit=00:15:00 Partition=gpu NodeList=node7",
+    "RUN": "JobId=10 JobState=CANCELLED Reason=None TimeLimit=00:15:00 Partition=gpu NodeList=node7",
+    "CANCELLED": "JobId=10 JobState=CANCELLED Reason=None TimeLimit=00:15:00 Partition=gpu NodeList=(null)",
+    "DEADLINE": "JobId=10 JobState=DEADLINE Reason=DeadLine TimeLimit=00:15:00 Partition=gpu NodeList=",
+    "OOM": "JobId=10 JobState=OUT_OF_MEMORY Reason=OutOfMemory Partition=gpu NodeList=node7",
+    "NODE": "JobId=10 JobState=NODE_FAIL Reason=NodeDown Partition=gpu NodeList=node7",
+    "FAILED": "JobId=10 JobState=FAILED Reason=NonZeroExitCode Partition=gpu NodeList=node7",
+}
+
+
+def kept(tmp_path: Path, text: str, answers: dict[str, str] | None = None) -> dict[tuple[str, int], str]:
+    """(label, N) -> reason, where each command of SLURM answers this."""
+    log = tmp_path / "snakemake.log"
+    log.write_text(text)
+    keep_reasons(log, tmp_path / "build", lambda command: (answers or {}).get(command[0], ""))
+    return {(one.label, one.launch_count): one.reason for one in read_failures(tmp_path / "build")}
+
+
+def own(tmp_path: Path, reason: str, job: str | None, label: str = "h100", count: int = 512, card: str = "any") -> None:
+    failure = Failure(
+        site="lab",
+        label=label,
+        card=card,
+        launch_count=count,
+        reason=reason,
+        failed_utc="2026-11-30T05:00:00Z",
+        slurm_job=job,
+    )
+    write_failure(tmp_path / "build", failure)
+
+
+def test_the_log_names_cells_jobs_and_what_was_said() -> None:
+    told = read_log(HEAD + single("a100", "10", "TIMEOUT") + REFUSED + GROUP + LOCAL)
+    assert [(one.label, one.card, one.launch_count, one.slurm_job) for one in told] == [
+        ("a100", "any", 8, "10"),
+        ("h100", "any", 64, "11"),
+        ("h100", "any", 512, "11"),
+        ("h200", "any", 8, None),
+        ("t4", "0892b876", 64, None),
+    ]
+    assert told[1].together == told[2].together == (64, 512)
+    assert "TIMEOUT" in told[0].message and "sbatch failed" in told[3].message and told[4].message == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("TIMEOUT", "SLURM job 10 on node7 reached its time limit of 00:15:00"),
+        ("RUN", "SLURM job 10 was cancelled while it ran on node7"),
+        ("CANCELLED", "SLURM job 10 was cancelled before it ran"),
+        ("DEADLINE", "SLURM job 10 did not run before its deadline; nodes out of service: node7 (fan), node8 (disk)"),
+        ("OOM", "SLURM job 10 on node7 needed more memory than it was given"),
+        ("NODE", "SLURM job 10 ended because its node failed on node7"),
+        (
+            "FAILED",
+            "SLURM job 10 on node7 ended as FAILED without saying why; its log is under .snakemake/slurm_logs",
+        ),
+    ],
+)
+def test_what_slurm_says_of_a_job(tmp_path: Path, answer: str, reason: str) -> None:
+    answers = {"scontrol": ANSWERS[answer], "sinfo": "node7 (fan)\nnode8 (disk)\n"}
+    assert kept(tmp_path, single("a100", "10", "X"), answers) == {("a100", 8): reason}
+
+
+def test_of_a_job_that_slurm_has_forgotten_accounting_is_asked_then_the_log(tmp_path: Path) -> None:
+    text = single("a100", "10", "TIMEOUT")
+    said = kept(tmp_path, text, {"sacct": "CANCELLED by 1001|00:10:00|node3|gpu\n"})
+    assert said == {("a100", 8): "SLURM job 10 was cancelled while it ran on node3"}
+    (tmp_path / "other").mkdir()
+    said = kept(tmp_path / "other", text)
+    assert said == {("a100", 8): "SLURM job 10 reached its time limit of unknown length"}
+
+
+def test_a_job_that_was_refused(tmp_path: Path) -> None:
+    reason = "SLURM refused the job: Requested node configuration is not available"
+    own(tmp_path, "of an earlier attempt", None, label="h200", count=8)
+    assert kept(tmp_path, REFUSED) == {("h200", 8): reason}
+
+
+def test_what_a_job_said_itself_stands(tmp_path: Path) -> None:
+    own(tmp_path, "asked to measure h100; found none", "11")
+    assert kept(tmp_path, GROUP, {"scontrol": ANSWERS["FAILED"]}) == {
+        ("h100", 512): "asked to measure h100; found none",
+        ("h100", 64): "not begun: N = 512 failed before, in the same SLURM job 11",
+    }
+
+
+def test_what_an_earlier_job_said_does_not(tmp_path: Path) -> None:
+    own(tmp_path, "asked to measure a100; found none", "4", label="a100", count=8)
+    said = kept(tmp_path, single("a100", "10", "TIMEOUT"), {"scontrol": ANSWERS["TIMEOUT"]})
+    assert said == {("a100", 8): "SLURM job 10 on node7 reached its time limit of 00:15:00"}
+
+
+def test_without_a_scheduler(tmp_path: Path) -> None:
+    said = kept(tmp_path, LOCAL)
+    assert said == {("t4", 64): "the job ended without saying why; its log is under build/logs/measure"}
+    # Inside somebody's allocation, what the job said names a SLURM job that Snakemake knows nothing of.
+    own(tmp_path, "cuMemAlloc failed", "77", label="t4", count=64, card="0892b876")
+    assert kept(tmp_path, LOCAL) == {("t4", 64): "cuMemAlloc failed"}
+
+
+def test_slurm_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    log = tmp_path / "log"
+    log.write_text(single("a100", "10", "OUT_OF_MEMORY"))
+    (failure,) = keep_reasons(log, tmp_path / "build")
+    assert failure.reason == "SLURM job 10 needed more memory than it was given"
+
+
+def test_a_log_without_failures(tmp_path: Path) -> None:
+    assert kept(tmp_path, HEAD) == {}
+    assert not (tmp_path / "build").exists()
+
+
+# --- the files
+
+
+def test_a_failure_is_kept_whatever_its_text_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    keep_failure(tmp_path, "lab", "t4", "any", 8, LaunchbenchError("one\nline " + "x" * 1000))
+    keep_failure(tmp_path, "lab", "t4", "any", 64, KeyError("y"))
+    keep_failure(tmp_path, "lab", "t4", "any", 512, LaunchbenchError(""))
+    told = read_failures(tmp_path)
+    assert [one.reason[:9] for one in told] == ["one line ", "a bug: Ke", "Launchben"]
+    assert len(told[0].reason) == 500
+    assert {one.slurm_job for one in told} == {"12"}
+    forget_failure(tmp_path, "lab", "t4", "any", 8)
+    forget_failure(tmp_path, "lab", "t4", "any", 8)
+    assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512]
+
+
+def test_a_failure_that_cannot_be_kept_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "failures").write_text("a file")
+    keep_failure(tmp_path, "lab", "t4", "any", 8, LaunchbenchError("x"))
+    keep_failure(tmp_path, "lab", "../../t4", "any", 8, LaunchbenchError("x"))
+    assert read_failures(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "launchbench-failure/2"}'])
+def test_a_file_that_is_no_failure_is_passed_over(tmp_path: Path, text: str) -> None:
+    path = failure_path(tmp_path, "lab", "t4", "any", 8)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert read_failures(tmp_path) == []
