@@ -24,6 +24,7 @@ import yaml
 
 from launchbench.measure.lock import card_lock
 from launchbench.results.files import read_results
+from launchbench.workflow.plan import WITHOUT_A_CARD
 from tests.unit.fabricate import write_sweep
 from tests.unit.test_report import Page
 from tests.virtual_gpu import A100, H100, T4, Card, Fault, VirtualGpu
@@ -485,7 +486,7 @@ def test_a_driver_that_hangs_is_one_line(built: Callable[..., Clone]) -> None:
     clone = built([T4], [Fault("cuInit", hang=True)])
     run = clone.snakemake("-n", LAUNCHBENCH_PROBE_TIMEOUT_S="1")
     assert run.status != 0
-    assert run.said == ["launchbench: the NVIDIA driver did not answer within 1 s"]
+    assert run.said == [f"launchbench: the NVIDIA driver did not answer within 1 s; {WITHOUT_A_CARD}"]
     assert "Traceback" not in run.text
 
 
