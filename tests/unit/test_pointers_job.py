@@ -144,7 +144,7 @@ def test_a_record_under_a_name_of_the_other_kind_is_refused_and_not_lost(results
     launch = write_job(results, 8)
     launch.rename(launch.with_name(f"{path.stem[:-1]}x.json"))
     _, problems = read_pointers(results)
-    assert any("launchbench-record/1" in one.reason for one in problems)
+    assert any("launchbench-record/" in one.reason for one in problems)
 
 
 def damage(path: Path, suffix: str) -> Path:
