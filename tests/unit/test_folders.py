@@ -102,7 +102,7 @@ def test_results_that_are_not_there_are_told(capsys: pytest.CaptureFixture[str])
     assert told[0] == "launchbench: results_dir: reslts does not exist: no results to join"
     Path("reslts").mkdir()
     assert main(["aggregate", "--config", "own.yaml", "--out", "out"]) == 0
-    assert capsys.readouterr().err == ""
+    assert "does not exist" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["measure", "--launch-count", "8"], ["pointers"]])
