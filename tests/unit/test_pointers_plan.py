@@ -25,7 +25,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_plan(**settings: Any) -> PointersPlan:
-    return PointersPlan(Plan(Config.model_validate({"site": "lab"} | settings)))
+    return PointersPlan(Plan(Config.model_validate({"site": "lab", "extras": ["pointers"]} | settings)))
 
 
 def test_one_job_a_card_whatever_the_counts() -> None:

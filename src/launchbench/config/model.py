@@ -129,7 +129,7 @@ class Config(_Strict):
         description="what is launched: tiny = d[0] += 1.0f; empty = control with no memory access; distinct",
     )
     extras: Annotated[tuple[Extra, ...], _EXTRAS] = Field(
-        ("pointers",),
+        (),
         description="what else is done once on each card: pointers = replays after a free, compute-sanitizer, cures",
     )
     repetitions: Annotated[int, whole(1, 100_000)] = Field(

@@ -22,7 +22,7 @@ from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_repetitions
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
-from launchbench.report.sidebyside import COMMAND, side_by_side
+from launchbench.report.sidebyside import POINTERS_COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.wording import plural
@@ -88,7 +88,7 @@ def render(
         .render(
             simulated=comparison.simulated or pointers.simulated,
             pointers=pointers,
-            command=COMMAND,
+            pointers_command=POINTERS_COMMAND,
             simulated_word=SIMULATED,
             answers=_answers(comparison),
             figures={

@@ -15,6 +15,7 @@ from launchbench.report.comparison import Comparison
 from launchbench.wording import UNKNOWN, plural, several, shortened, span, whole
 
 COMMAND = "make report"
+POINTERS_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[pointers]'"
 """Fills a column that nobody has measured, on a machine with that card."""
 
 MAX_NAMED = 5
