@@ -1,0 +1,226 @@
+"""How do planning, aggregation and report grow with the number of cards?
+
+Makes a study of simulated cards (4 N, 3 trials each, raw files of the real size) in a copy of the project and times
+each step in a process of its own: wall clock, processor time, and the largest resident memory of it and its children.
+
+    PYTHONPATH=src:. python benchmarks/scale.py --cards 10 100 1000 --work /tmp/scale --out scale.json
+
+Nothing in it is a measurement of a card: every result is marked virtual, its card is called "Synthetic test card",
+its site "simulated". Each trial is planned as a cell of its own, of a card of its own, so that K cards are K * 12
+cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_sweep
+from tests.workflow.conftest import clone_into
+
+from launchbench.measure.job import write_receipt
+
+LABELS = ("t4", "a100", "h100", "h200")
+SITE = "simulated"
+TRIALS = 3
+BUILT = ("graphs", "graphs.fatbin", "liblaunchloops.so", "build.json")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One timed command."""
+
+    cards: int
+    step: str
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    said: str
+
+
+class Study:
+    """A copy of the project with the results of so many simulated cards."""
+
+    def __init__(self, root: Path, cards: int) -> None:
+        self.root = root
+        self.cards = cards
+        self.steps: list[Step] = []
+
+    def make(self) -> None:
+        """The project and the results of all cards."""
+        clone_into(self.root)
+        settings = yaml.safe_load((self.root / "config.yaml").read_text())
+        settings |= {"site": SITE, "results_dir": "simulated-results", "virtual_results": "allow"}
+        (self.root / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+        with ProcessPoolExecutor() as pool:
+            for _ in pool.map(self.add_card, range(self.cards), chunksize=8):
+                pass
+
+    def add_card(self, card: int) -> None:
+        """File the results of one card."""
+        model = CostModel(issue=4 + card % 10 / 10, node=0.7 + card % 7 / 10)
+        for trial in range(TRIALS):
+            write_sweep(
+                self.root / "simulated-results",
+                card=card,
+                label=LABELS[card % len(LABELS)],
+                site=SITE,
+                run=trial,
+                model=model,
+                virtual=True,
+            )
+
+    def time(self, step: str, *arguments: str, cells: int | None = None) -> str:
+        """Run ``python -m ...`` in the study and keep what it took; what it wrote is returned.
+
+        Args:
+            step: name of the row.
+            arguments: what comes after ``python -m``.
+            cells: plan for these many cards; None where no card is visible.
+        """
+        pairs = [(LABELS[number % len(LABELS)], uuid(number)[4:12]) for number in range(cells or 0)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.root / "src"),
+            "LAUNCHBENCH_VISIBLE_CARDS": json.dumps(pairs),
+        }
+        log = self.root / "step.log"
+        begun = time.monotonic()
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                cwd=self.root,
+                env=environment,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+            _, status, used = os.wait4(process.pid, 0)
+        wall = time.monotonic() - begun
+        text = log.read_text()
+        if status:
+            sys.exit(f"{step}: status {status}\n{text[-3000:]}")
+        said = "; ".join(line for line in text.splitlines() if line.startswith("aggregate: "))
+        self.steps.append(Step(self.cards, step, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, said))
+        print(f"{self.cards:>5} {step:<42} {wall:7.1f} s {used.ru_utime + used.ru_stime:7.1f} s CPU", file=sys.stderr)
+        return text
+
+    def planned(self, step: str, cells: int) -> int:
+        """Time a dry run; the number of measurements it would start."""
+        text = self.time(step, "snakemake", "-n", "--cores", "2", "--quiet", "rules", cells=cells)
+        counts = re.findall(r"^measure +(\d+)$", text, re.MULTILINE)
+        return int(counts[0]) if counts else 0
+
+    def make_receipts(self) -> None:
+        """What Snakemake would have kept, had every cell been measured by it."""
+        results = self.root / "simulated-results"
+        numbers = {uuid(number)[4:12]: number for number in range(self.cards)}
+        trials: Counter[tuple[str, str]] = Counter()
+        for name in BUILT:
+            (self.root / "build" / "cuda").mkdir(parents=True, exist_ok=True)
+            (self.root / "build" / "cuda" / name).write_bytes(b"simulated\n")
+        for record in sorted(results.rglob("*.json")):
+            count, card = record.name.split("-")[:2]
+            if card not in numbers:
+                continue
+            trial = trials[count, card]
+            trials[count, card] += 1
+            number = numbers[card] + self.cards * trial
+            folder = self.root / "build" / "cells" / SITE / LABELS[number % len(LABELS)] / uuid(number)[4:12]
+            write_receipt(folder / f"n{int(count[1:])}.0.json", record, results)
+        # One card by Snakemake itself, the others in the same words.
+        self.time("(make receipts)", "snakemake", "--touch", "--forceall", "--cores", "1", "--quiet", "all", cells=1)
+        self.steps.pop()
+        kept = self.root / ".snakemake" / "metadata"
+        known = [path.read_text() for path in kept.iterdir()]
+        model = next(text for text in known if json.loads(text)["rule"] == "measure")
+        own = re.search(r"logs/measure/(\S+)/(\S+)/(\S+)/n(\d+)\.0\.log", model)
+        for receipt in sorted((self.root / "build" / "cells").glob("*/*/*/*.json")):
+            name = receipt.relative_to(self.root).as_posix()
+            site, label, card, file = name.split("/")[2:]
+            text = model.replace("/".join(own.group(1, 2, 3)), f"{site}/{label}/{card}")
+            for flag, old, new in (("label", own[2], label), ("card", own[3], card)):
+                text = text.replace(f"--{flag}={old} ", f"--{flag}={new} ")
+            count = file.removeprefix("n").removesuffix(".0.json")
+            text = text.replace(f"--launch-count={own[4]} ", f"--launch-count={count} ")
+            text = text.replace(f"/n{own[4]}.0.", f"/n{count}.0.")
+            (kept / base64.urlsafe_b64encode(name.encode()).decode()).write_text(text)
+
+
+def run(work: Path, cards: int) -> list[Step]:
+    """All steps of one study, whose folder stays."""
+    study = Study(work / str(cards), cards)
+    study.make()
+    cells = cards * TRIALS
+    expected = cells * len(LAUNCH_COUNTS)
+    aggregate = ("launchbench", "aggregate")
+    check(study.planned("plan, nothing measured", cells), expected)
+    study.time("aggregate, cold", *aggregate)
+    study.time("aggregate, nothing new", *aggregate)
+    study.time("report", "launchbench", "report")
+    study.add_card(cards)
+    study.time("aggregate, one more card", *aggregate)
+    study.time("report, one more card", "launchbench", "report")
+    study.make_receipts()
+    check(study.planned("plan, all measured", cells), 0)
+    study.add_card(cards + 1)
+    snakemake = ("snakemake", "--cores", "2", "--quiet", "all")
+    study.time("one more card by snakemake, none visible", *snakemake)
+    study.add_card(cards + 2)
+    study.time("one more card by snakemake, all measured", *snakemake, cells=cells)
+    return study.steps
+
+
+def check(found: int, expected: int) -> None:
+    """End where a plan is not the one that is to be timed."""
+    if found != expected:
+        sys.exit(f"the plan has {found} measurements; expected {expected}")
+
+
+def table(steps: Sequence[Step], cards: Sequence[int]) -> str:
+    """A row for each step; per number of cards wall clock, processor time and memory, last the growth."""
+    by = {(step.step, step.cards): step for step in steps}
+    lines = ["| step | " + " | ".join(f"{count:,} cards" for count in cards) + " | growth of the last step |"]
+    lines.append("|---" * (len(cards) + 2) + "|")
+    for name in dict.fromkeys(step.step for step in steps):
+        own = [by[name, count] for count in cards]
+        cells = [f"{one.wall_s:.1f} s, {one.cpu_s:.1f} s, {one.peak_mb:,.0f} MB" for one in own]
+        growth = f"{own[-1].cpu_s / own[-2].cpu_s:.1f}" if len(own) > 1 else ""
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {growth} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Make and time the studies and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cards", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--work", type=Path, required=True, help="new folder; about 3 MB a card")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
+    parser.add_argument("--keep", action="store_true", help="leave the studies in the folder")
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True)
+    steps: list[Step] = []
+    for cards in arguments.cards:
+        steps += run(arguments.work, cards)
+        if arguments.out:
+            arguments.out.write_text(json.dumps([asdict(step) for step in steps], indent=1) + "\n")
+    if not arguments.keep:
+        shutil.rmtree(arguments.work)
+    print("each: wall clock, processor time, largest resident memory")
+    print(table(steps, arguments.cards))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The benchmark of many cards: what it makes is no measurement, and what it prints is what it took."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from launchbench.results.files import read_results
+from tests.unit.fabricate import DEVICE_NAME, LAUNCH_COUNTS
+
+
+@pytest.fixture
+def scale(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return importlib.import_module("scale")
+
+
+def test_every_result_says_that_it_is_simulated(scale: ModuleType, tmp_path: Path) -> None:
+    for card in (0, 1):
+        scale.Study(tmp_path, 2).add_card(card)
+    results, problems = read_results(tmp_path / "simulated-results")
+    assert (len(results), problems) == (2 * len(LAUNCH_COUNTS) * scale.TRIALS, [])
+    assert all(result.record.device.virtual for result in results)
+    assert {(result.site, result.record.device.name) for result in results} == {("simulated", DEVICE_NAME)}
+    assert len({result.record.run_id for result in results}) == len(results)
+    sizes = [result.path.with_suffix(".csv").stat().st_size for result in results]
+    assert 25_000 < min(sizes) <= max(sizes) < 42_000, "measured files of 50 repetitions have 25 to 30 kB"
+
+
+def test_the_table_has_a_row_for_each_step_and_the_growth(scale: ModuleType) -> None:
+    steps = [scale.Step(cards, "plan", 2.0 * cards, cards, 100 + cards, "") for cards in (10, 100)]
+    assert scale.table(steps, [10, 100]).splitlines()[2:] == [
+        "| plan | 20.0 s, 10.0 s, 110 MB | 200.0 s, 100.0 s, 200 MB | 10.0 |"
+    ]
