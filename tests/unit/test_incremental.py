@@ -255,3 +255,13 @@ def test_what_fails_leaves_the_tables_as_they_were(study: Study, monkeypatch: py
             study.write()
         assert study.tables() == before
         assert sorted(path.name for path in study.out.iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]
+
+
+def test_what_a_killed_run_left_goes_with_the_next(study: Study) -> None:
+    half = study.out / ".tmp-tidy-1234" / "tidy" / "lab"
+    half.mkdir(parents=True)
+    (half / "half.csv").write_text("site,label\n")
+    before = study.cold()
+    study.write()
+    assert study.tables() == before
+    assert sorted(path.name for path in study.out.iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import pandas as pd
 
 from launchbench.aggregate.cards import WHOLE, Cache, csv_text, find_cards
 from launchbench.aggregate.gaps import find_gaps
+from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.results import columns, tables
 from launchbench.results.columns import Column
 from launchbench.results.failures import Failure
@@ -92,17 +92,17 @@ def _header(table: tuple[Column, ...]) -> str:
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
     """A new folder that takes the place of ``folder`` once everything is in it."""
+    prefix = f"{TEMPORARY_PREFIX}{folder.name}-"
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = folder.with_name(f"{TEMPORARY_PREFIX}{folder.name}-{secrets.token_hex(4)}")
-        temporary.mkdir()
-        try:
-            yield temporary
+        remove_abandoned(folder.parent, prefix)
+        with temporary_folder(folder.parent, prefix) as temporary:
+            made = temporary / folder.name
+            made.mkdir()
+            yield made
             if folder.exists():
                 shutil.rmtree(folder)
-            temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            made.rename(folder)
 
 
 def _link(source: Path, target: Path) -> None:
