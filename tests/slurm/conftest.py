@@ -29,6 +29,7 @@ ASKED = {
     "a100": {"partition": "gpu", "gpu_model": "a100"},
     "h100": {"gres": "gpu:h100:1"},
 }
+GROUPED = ("--groups", "measure=measure_{label}", "--group-components", "measure_{label}=1000")
 QUICK = ("--slurm-init-seconds-before-status-checks=2", "--seconds-between-status-checks=2", "--latency-wait=20")
 
 
@@ -77,7 +78,7 @@ class HeadNode:
 
     def submit(self, *arguments: str) -> Run:
         """Run it to the end."""
-        return self.clone.snakemake(*self.command, *arguments)
+        return self.clone.snakemake(*self.command, *arguments, cores=None)
 
     def page(self, folder: str = "reports") -> str:
         """The text of the report."""
@@ -90,7 +91,7 @@ def head_node(cluster: Cluster, binaries: Path, tmp_path: Path) -> Callable[...,
 
     def make(**settings: Any) -> HeadNode:
         clone = clone_into(tmp_path / "clone")
-        short = {"warmup_rounds": 1, "warmup_ms": 0, "repetitions": 12, "launch_counts": [8, 64]}
+        short = {"warmup_rounds": 1, "warmup_ms": 0, "repetitions": 12, "launch_counts": [8, 64], "extras": []}
         clone.configure(**{"virtual_results": "allow", "results_dir": RESULTS, **short, **settings})
         shutil.copytree(binaries, clone.path / "build" / "cuda", copy_function=shutil.copy)
         made = HeadNode(clone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,13 +14,11 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure.lock import card_lock
 from launchbench.results.files import read_results
 from tests.slurm.cluster import Cluster
-from tests.slurm.conftest import ASKED, CARDS, RESULTS, SITE, HeadNode
+from tests.slurm.conftest import ASKED, CARDS, GROUPED, RESULTS, SITE, HeadNode
 from tests.unit.test_report import Page
 from tests.virtual_gpu import Card, Fault
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
-
-GROUPED = ("--groups", "measure=measure_{label}", "--group-components", "measure_{label}=1000")
 
 
 def measured(head: HeadNode) -> set[tuple[str, str, int, str]]:
@@ -43,8 +42,7 @@ def is_measured(card: Card) -> bool:
 
 def left_behind(head: HeadNode) -> list[Path]:
     """Locks and temporary files."""
-    root = head.clone.path / ".snakemake"
-    return [*root.glob("locks/*"), *root.glob("tmp.*"), *head.clone.path.rglob(".tmp-*")]
+    return [*head.clone.path.glob(".snakemake/locks/*"), *head.clone.path.rglob(".tmp-*")]
 
 
 def test_the_whole_study_is_submitted_and_reported_by_one_command(
@@ -85,10 +83,11 @@ def test_every_failure_is_a_gap_with_its_reason_and_a_second_run_makes_it_good(
     def jobs(label: str, state: str) -> list[str]:
         return [job for job, comment, found, _ in cluster.jobs() if f"_{label}_" in comment and found == state]
 
-    with head.clone.start(*head.command) as process:
+    with head.clone.start(*head.command, cores=None) as process:
         cluster.until("both jobs wait for the drained node", lambda: len(jobs("t4", "PENDING")) == 2)
         cancelled, too_late = jobs("t4", "PENDING")
         cluster.command("scancel", cancelled)
+        cluster.command("scontrol", "update", f"JobId={too_late}", "TimeLimit=2")  # too long for what is left
         cluster.until("a job hangs on the a100", lambda: jobs("a100", "RUNNING") and is_measured(CARDS["a100-node"]))
         (hung,) = jobs("a100", "RUNNING")
         cluster.hand_out("a100-node", [CARDS["a100-node"]])
@@ -130,3 +129,17 @@ def test_every_failure_is_a_gap_with_its_reason_and_a_second_run_makes_it_good(
     assert not (head.clone.path / "reports" / "incomplete").exists()
     gaps = pd.read_csv(head.clone.path / "build" / "tables" / "gaps.csv")
     assert set(gaps[gaps["reason"].str.contains("failed")]["label"]) == {"h200"}  # which nobody has asked for again
+
+
+def test_an_interrupted_run_leaves_no_job_in_the_queue(cluster: Cluster, head_node: Callable[..., HeadNode]) -> None:
+    head = head_node(launch_counts=[8])
+    for node in CARDS:
+        cluster.command("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=upgrade")
+    with head.clone.start(*head.command, cores=None) as process:
+        cluster.until("all wait", lambda: len(cluster.command("squeue", "--noheader").splitlines()) == 3)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, text
+    assert cluster.command("squeue", "--noheader") == ""
+    assert left_behind(head) == []
+    assert "not measured yet" in head.page("reports/incomplete")

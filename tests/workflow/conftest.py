@@ -61,16 +61,17 @@ class Clone:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.path / "src"), values.get("PYTHONPATH")]))
         return values
 
-    def snakemake(self, *arguments: str, cores: int = 1, **environment: str) -> Run:
+    def snakemake(self, *arguments: str, cores: int | None = 1, **environment: str) -> Run:
         """Run `snakemake` in the clone; standard output and error together."""
         with self.start(*arguments, cores=cores, **environment) as process:
             text, _ = process.communicate(timeout=300)
             return Run(process.returncode, text)
 
     @contextlib.contextmanager
-    def start(self, *arguments: str, cores: int = 1, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    def start(self, *arguments: str, cores: int | None = 1, **environment: str) -> Iterator[subprocess.Popen[str]]:
         """`snakemake` in the clone, in a process group of its own, of which nothing is left afterwards."""
-        command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
+        limit = [] if cores is None else ["--cores", str(cores)]
+        command = [sys.executable, "-m", "snakemake", *limit, *arguments]
         process = subprocess.Popen(
             command,
             cwd=self.path,
