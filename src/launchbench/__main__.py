@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import launchbench
-from launchbench.config.folders import check_folders, check_writable
+from launchbench.config.folders import check_apart, check_folders, check_writable
 from launchbench.config.messages import escaped
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
-from launchbench.config.names import host_slug
+from launchbench.config.names import host_slug, site_name
 from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
 from launchbench.wording import plural
@@ -69,7 +69,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
         launch_count=arguments.launch_count,
-        site=arguments.site or config.site or host_slug(platform.node()),
+        site=site_name(arguments.site) or config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
@@ -97,7 +97,7 @@ def _pointers(arguments: argparse.Namespace) -> None:
     request = job.Request(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
-        site=arguments.site or config.site or host_slug(platform.node()),
+        site=site_name(arguments.site) or config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
@@ -120,6 +120,7 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     from launchbench.results.failures import read_failures
 
     config = _config(arguments)
+    check_apart(config, "--out", arguments.out)
     if not Path(config.results_dir).exists():
         print(f"launchbench: results_dir: {config.results_dir} does not exist: no results to join", file=sys.stderr)
     failures = read_failures(Path(config.build_dir))

@@ -13,6 +13,7 @@ from launchbench.config.folders import check_folders
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.errors import LaunchbenchError
 from launchbench.workflow.snakefile import settings
+from tests.unit.fabricate import write_job
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +113,26 @@ def test_nothing_is_measured_that_cannot_be_filed(command: list[str], capsys: py
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("launchbench: /proc: cannot be written: ")
     assert line.endswith("; expected a folder to write to")
+
+
+@pytest.mark.parametrize("out", ["results", "results/here", "."])
+def test_tables_are_never_written_among_the_results(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A site may be named tidy, as a folder of the tables is, which is replaced as a whole."""
+    record = write_job(Path("results"), 8, site="tidy")
+    Path("own.yaml").write_text("{}\n")
+    assert main(["aggregate", "--config", "own.yaml", "--out", out]) == 1
+    expected = "expected a folder apart from results_dir 'results', not inside or around it"
+    assert capsys.readouterr().err == f"launchbench: --out: got {out!r}; {expected}\n"
+    assert record.exists() and record.with_suffix(".csv").exists()
+
+
+@pytest.mark.parametrize("command", [["measure", "--launch-count", "8"], ["pointers"]])
+@pytest.mark.parametrize("site", ["../../evil", ".hidden", "a b", "A", ""])
+def test_a_site_that_is_no_folder_name_is_refused_before_anything(
+    command: list[str], site: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("own.yaml").write_text("{}\n")
+    more = ["--label", "t4", f"--site={site}", "--config", "own.yaml"]
+    assert main([*command, *more]) == 1
+    assert capsys.readouterr().err.startswith(f"launchbench: --site: got {site!r}; expected 1 to 64 characters")
+    assert not Path("results").exists()

@@ -40,6 +40,18 @@ def check_folders(config: Config, origin: Callable[[tuple[str, ...]], str]) -> N
         raise LaunchbenchError("\n".join(problems))
 
 
+def check_apart(config: Config, name: str, folder: Path) -> None:
+    """Refuse a folder for products that is, holds or lies in that of the results, where nothing is ever replaced.
+
+    Raises:
+        LaunchbenchError: names the option and the folder.
+    """
+    real, results = (Path(os.path.realpath(path)) for path in (folder, config.results_dir))
+    if real.is_relative_to(results) or results.is_relative_to(real):
+        expected = f"a folder apart from results_dir {shown(config.results_dir)}, not inside or around it"
+        raise refusal(name, f"got {shown(str(folder))}", expected)
+
+
 def check_writable(folder: Path) -> None:
     """Refuse a folder that no file can be put in, or that cannot be made.
 

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import re
 
+from launchbench.config.messages import refusal, shown
+
 MISSING_VALUE_WORDS = frozenset({"na", "nan", "none", "null"})
 """Not used as names: table readers take them for an empty cell, and ``--config site=null`` is a string."""
+
+
+def site_name(given: str | None) -> str | None:
+    """A site given on the command line, which becomes a folder; None where none is given.
+
+    Raises:
+        LaunchbenchError: it is no such name.
+    """
+    if given is not None and not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", given):
+        expected = "1 to 64 characters out of a-z, 0-9, dot, underscore and hyphen, a letter or digit first"
+        raise refusal("--site", f"got {shown(given)}", expected)
+    return given
 
 
 def slug(name: str) -> str:

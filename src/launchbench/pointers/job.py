@@ -18,9 +18,9 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
 from launchbench.measure.cards import Card, choose, visible_cards
 from launchbench.measure.driver import DriverError
-from launchbench.measure.host import host_facts, slurm_facts
+from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
 from launchbench.measure.job import describe_device
-from launchbench.measure.lock import card_lock
+from launchbench.measure.lock import card_lock, core_lock
 from launchbench.pointers.lines import read_lines
 from launchbench.pointers.memcheck import conclude, read_report
 from launchbench.pointers.outcome import SETTING_UP, first_failure, judge
@@ -68,7 +68,7 @@ def run(request: Request, config: Config) -> Path:
     cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(request.binaries)
     card = choose(cards, config, request.label, request.card)
-    with card_lock(card.uuid), nvml.session(card.uuid) as session:
+    with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
         started = datetime.now(UTC)
         before = session.state()
         scenarios = {}

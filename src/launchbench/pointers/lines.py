@@ -25,11 +25,11 @@ from launchbench.results.pointers_words import STEPS
 TOOL_PREFIX = "========="
 """What lines of compute-sanitizer begin with."""
 
-_CALL = re.compile(r"call (\S+) ([0-9]+) (\S+)")
+_CALL = re.compile(r"call (\S+) ([0-9]{1,9}) (\S+)")
 _ADDRESS = re.compile(r"address (\w+) (0x[0-9a-f]+)")
 _VALUE = re.compile(r"value (\w+) (-?[0-9.]+(?:e[-+]?[0-9]+)?)")
 _DEVICE = re.compile(r"device ((?:GPU|MIG)-[0-9a-f-]+)")
-_COMPLETE = re.compile(r"complete (\w+) ([0-9]+)")
+_COMPLETE = re.compile(r"complete (\w+) ([0-9]{1,9})")
 
 
 @dataclass

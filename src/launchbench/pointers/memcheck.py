@@ -20,8 +20,8 @@ ERROR_STATUS = 86
 
 _SUMMARY = re.compile(r"ERROR SUMMARY: ([\d,]+) errors?\b.*")
 _ACCESS = re.compile(r"Invalid (__\w+__) (read|write|atomic)(?: of size ([\d,]+)(?: bytes?)?)?.*")
-_API = re.compile(r'Program hit (\S+) \(error (\d+)\)(?: due to "[^"]*")? on CUDA API call to (\w+).*')
-_API_OLD = re.compile(r"Program hit error (\d+) on CUDA API call to (\w+).*")
+_API = re.compile(r'Program hit (\S+) \(error ([0-9]{1,9})\)(?: due to "[^"]*")? on CUDA API call to (\w+).*')
+_API_OLD = re.compile(r"Program hit error ([0-9]{1,9}) on CUDA API call to (\w+).*")
 _ADDRESS = re.compile(r"(?:Address|Access (?:at|to)) (0x[0-9a-f]+)\b.*")
 _NEAREST = re.compile(
     r"and is (?:(inside)|([\d,]+) bytes? (before|after)) the nearest allocation at (0x[0-9a-f]+)"
@@ -122,7 +122,9 @@ def _base(place: str | None) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text.replace(",", "")) if text and text.replace(",", "").isdigit() else None
+    digits = text.replace(",", "") if text else ""
+    # More digits are no size and no count of anything, and Python refuses thousands of them.
+    return int(digits) if re.fullmatch("[0-9]{1,15}", digits) else None
 
 
 def conclude(report: Report, program: Lines, scenario: str, tool_exit_status: int | None) -> tuple[Verdict, str | None]:

@@ -7,11 +7,12 @@ Format ``launchbench-pointers/1``, apart from that of launch records: neither re
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from launchbench.results.pointers_words import Cure, CureOutcome, Outcome, Scenario, Step, Verdict
+from launchbench.results.pointers_words import SCENARIOS, Cure, CureOutcome, Outcome, Scenario, Step, Verdict
+from launchbench.results.protocol import MAX_LAUNCH_COUNT
 from launchbench.results.record import (
     Code,
     Device,
@@ -27,13 +28,19 @@ from launchbench.results.record import (
 
 POINTERS_FORMAT = "launchbench-pointers/1"
 
+MAX_CODE = 2**31 - 1
+"""CUresult and cudaError_t are C enumerations."""
+
+Number = Annotated[int, Field(ge=-(2**53), le=2**53)]
+"""What every table can hold exactly, also as a float."""
+
 
 class Call(_Part):
     """One CUDA call of a scenario, in order."""
 
     step: Step = Field(description="what the scenario was doing")
     call: str = Field(description="name of the API function")
-    code: int = Field(ge=0, description="CUresult or cudaError_t")
+    code: int = Field(ge=0, le=MAX_CODE, description="CUresult or cudaError_t")
     name: str = Field(description="name of the code")
 
 
@@ -47,7 +54,7 @@ class Seen(_Part):
     values: dict[str, float] = Field(description="what was read -> float32; a buffer that could not be read is absent")
     device_uuid: str | None = Field(None, description="of the device that the process ran on, where it says so")
     completed: bool = Field(description="the process said that it had come to its end")
-    exit_status: int | None = Field(description="of the process; negative: ended by that signal")
+    exit_status: Number | None = Field(description="of the process; negative: ended by that signal")
 
 
 class AccessError(_Part):
@@ -56,16 +63,16 @@ class AccessError(_Part):
     kind: str = Field(description="first line of the report, without the prefix")
     access: str | None = Field(None, description="read, write or atomic")
     space: str | None = Field(None, description="__global__, __shared__ or __local__")
-    size_bytes: int | None = None
+    size_bytes: Number | None = None
     kernel: str | None = None
     source_line: str | None = Field(None, description="file:line")
     address: str | None = None
-    distance_bytes: int | None = Field(None, description="to the nearest allocation")
+    distance_bytes: Number | None = Field(None, description="to the nearest allocation")
     side: str | None = Field(None, description="before, after or inside that allocation")
     nearest_address: str | None = None
-    nearest_size_bytes: int | None = None
+    nearest_size_bytes: Number | None = None
     api_call: str | None = Field(None, description="of an error that a CUDA call returned: the call")
-    api_code: int | None = None
+    api_code: Number | None = None
     api_name: str | None = None
     host_frames: list[str] = Field(default_factory=list, description="of the host back trace, innermost first")
 
@@ -84,9 +91,9 @@ class SanitizerRun(_Part):
     scenario: Scenario
     verdict: Verdict
     reason: str | None = Field(None, description="why it is not clean, in the tool's words where it gave any")
-    tool_exit_status: int | None = Field(None, description="negative: a signal; None: not started or killed")
-    target_exit_status: int | None = Field(None, description="as the target's last line says; None without one")
-    error_count: int | None = Field(None, description="of the tool's summary; None without one")
+    tool_exit_status: Number | None = Field(None, description="negative: a signal; None: not started or killed")
+    target_exit_status: Number | None = Field(None, description="as the target's last line says; None without one")
+    error_count: Number | None = Field(None, ge=0, description="of the tool's summary; None without one")
     errors: list[AccessError] = Field(default_factory=list)
     program: Seen | None = Field(None, description="what the program said meanwhile")
     report: TextFile | None = Field(None, description="everything that tool and program printed")
@@ -104,9 +111,11 @@ class CureCheck(_Part):
     """Whether a replay after a cure wrote to the buffer that was asked for, and only there."""
 
     cure: Cure
-    launch_count: int = Field(ge=1)
+    launch_count: int = Field(ge=1, le=MAX_LAUNCH_COUNT)
     outcome: CureOutcome
-    checked: int = Field(ge=0, description="replays whose buffers were read: one after a free, and every repetition")
+    checked: int = Field(
+        ge=0, le=2**53, description="replays whose buffers were read: one after a free, and every repetition"
+    )
     reason: str | None = None
 
 
@@ -146,6 +155,16 @@ class PointersRecord(_Part):
     software: Software
     code: Code
     slurm: Slurm | None = None
+
+    @model_validator(mode="after")
+    def _check_complete(self) -> Self:
+        missing = sorted(set(SCENARIOS) - set(self.scenarios))
+        if missing:
+            raise ValueError(f"scenarios: {', '.join(missing)} missing")
+        done = [(one.cure, one.launch_count) for one in self.cures]
+        if len(set(done)) < len(done):
+            raise ValueError("cures: one of them is there twice")
+        return self
 
     def to_json(self) -> str:
         """The record as it is written to disk: indented JSON with a final newline."""
