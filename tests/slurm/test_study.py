@@ -100,10 +100,10 @@ def test_every_failure_is_a_gap_with_its_reason_and_a_second_run_makes_it_good(
     assert label == "a100"
     missing = 72 - done
     found = f"launchbench virtual A100 = a100 (card {str(CARDS['a100-node'].uuid)[4:12]})"
-    failed = "the last attempt failed:"
+    failed, simulated = "the last attempt failed:", "the last attempt, on a simulated GPU, failed:"
     refused = "SLURM refused the job: Requested node configuration is not available"
     assert told == {
-        ("a100", missing): f"{failed} SLURM job {hung} on a100-node reached its time limit of 00:01:00",
+        ("a100", missing): f"{simulated} SLURM job {hung} on a100-node reached its time limit of 00:01:00",
         **{("h100", n): f"{failed} asked to measure h100; found {found}: nothing was measured" for n in (8, 64)},
         **{("h200", n): f"{failed} {refused}" for n in (8, 64)},
     }

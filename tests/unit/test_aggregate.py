@@ -569,3 +569,18 @@ def test_a_failed_attempt_that_was_made_good_is_not_told(tmp_path: Path) -> None
     assert not any(row[0] == "t4" for row in failed_gaps(tmp_path, [a_failure("t4", 8, earlier, card)]))
     # One after the result is.
     assert ("t4", card, 8, "the last attempt failed: no t4") in failed_gaps(tmp_path, [a_failure("t4", 8, card=card)])
+
+
+def test_a_failed_attempt_on_a_simulated_gpu_is_marked_and_stands_for_no_real_one(tmp_path: Path) -> None:
+    failures = [a_failure("h100", count).model_copy(update={"virtual": True}) for count in (8, 64)]
+    told = failed_gaps(tmp_path, failures)
+    assert {row[3] for row in told if row[2]} == {"the last attempt, on a simulated GPU, failed: no h100"}
+    assert ("h100", "", 0, "not measured yet") in told
+    # No result of a simulated GPU makes good what failed on a real one, nor the other way.
+    write_sweep(tmp_path, (8, 64), label="h100", card=1)
+    write_sweep(tmp_path, (8, 64), label="h100", card=2, virtual=True)
+    write_sweep(tmp_path, (8, 64), label="t4", card=3)
+    early = "2000-01-01T00:00:00Z"
+    assert not any(row[2] for row in failed_gaps(tmp_path, [a_failure("h100", 8, early), a_failure("t4", 8, early)]))
+    t4 = a_failure("t4", 8, early).model_copy(update={"virtual": True})
+    assert ("t4", "", 8, "the last attempt, on a simulated GPU, failed: no t4") in failed_gaps(tmp_path, [t4])

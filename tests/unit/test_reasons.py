@@ -8,6 +8,7 @@ import pytest
 
 from launchbench.errors import LaunchbenchError
 from launchbench.results.failures import (
+    ON_SIMULATED,
     Failure,
     failure_path,
     forget_failure,
@@ -233,3 +234,25 @@ def test_a_file_that_is_no_failure_is_passed_over(tmp_path: Path, text: str) -> 
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert read_failures(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [("zoo", "t4", "any", 8), ("lab", "h200", "any", 8), ("lab", "t4", "01234567", 8), ("lab", "t4", "any", 64)],
+)
+def test_a_failure_in_the_place_of_another_cell_is_passed_over(
+    tmp_path: Path, place: tuple[str, str, str, int]
+) -> None:
+    keep_failure(tmp_path, "lab", "t4", "any", 8, LaunchbenchError("x"))
+    other = failure_path(tmp_path, *place)
+    other.parent.mkdir(parents=True, exist_ok=True)
+    failure_path(tmp_path, "lab", "t4", "any", 8).rename(other)
+    assert read_failures(tmp_path) == []
+
+
+def test_an_error_on_a_simulated_gpu_is_kept_as_one(tmp_path: Path) -> None:
+    error = LaunchbenchError("x")
+    error.add_note(ON_SIMULATED)
+    keep_failure(tmp_path, "lab", "t4", "any", 8, error)
+    keep_failure(tmp_path, "lab", "t4", "any", 64, LaunchbenchError("x"))
+    assert [one.virtual for one in read_failures(tmp_path)] == [True, False]

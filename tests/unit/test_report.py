@@ -24,7 +24,7 @@ from launchbench.report import sections
 from launchbench.report.comparison import load
 from launchbench.results.failures import Failure
 from launchbench.wording import number, one_line, several, shortened, span, whole, with_interval
-from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
+from tests.unit.fabricate import CostModel, uuid, write_four_cards, write_job, write_sweep
 
 LABELS = ["t4", "a100", "h100", "h200"]
 COUNTS = (8, 64, 512, 4096)
@@ -179,6 +179,29 @@ def test_a_column_says_why_its_measurement_failed(tmp_path: Path) -> None:
     told = "the last attempt failed: SLURM job 7 was cancelled before it ran"
     assert f"not measured yet; {told}" in page.tables["devices-native-driver"][1]
     assert [row[4] for row in page.tables["gaps"][1:] if row[0] == "h100"] == [told] * len(COUNTS)
+
+
+def test_a_reason_belongs_to_its_n_and_card(tmp_path: Path) -> None:
+    """A simulated card of the label was measured at one N and failed at the other."""
+    write_job(tmp_path / "results", COUNTS[0], label="h100", virtual=True)
+    failure = Failure(
+        site="lab",
+        label="h100",
+        card=uuid(0)[4:12],
+        launch_count=COUNTS[1],
+        reason="out of memory",
+        failed_utc="2026-12-31T00:00:00Z",
+    )
+    page = render(tmp_path, ["h100"], COUNTS[:2], failures=[failure])
+    head, first, *_ = page.tables["devices-native-driver"]
+    assert head[2:] == ["h100 (simulated)", "h100"]
+    assert first[3] == "not measured yet; on a machine with that card: make report"
+    told = [(row[3], row[4]) for row in page.tables["gaps"][1:]]
+    assert (f"{COUNTS[1]:,}", "the last attempt, on a simulated GPU, failed: out of memory") in told
+    # One of a job whose card nobody knows is told with its N.
+    page = render(tmp_path, ["h100"], COUNTS[:2], failures=[failure.model_copy(update={"site": "zoo", "card": "any"})])
+    first = page.tables["devices-native-driver"][1]
+    assert first[3] == f"not measured yet; the last attempt failed: at N = {COUNTS[1]:,}: out of memory"
 
 
 def test_a_label_outside_the_configuration_has_a_column_too(tmp_path: Path) -> None:

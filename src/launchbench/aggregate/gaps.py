@@ -20,6 +20,7 @@ ONLY_BROKEN = "not measured yet: none of its files can be used"
 NOT_MEASURED = "not measured at this N"
 NO_VALID_SAMPLES = "no valid samples"
 FAILED = "the last attempt failed"
+FAILED_SIMULATED = "the last attempt, on a simulated GPU, failed"
 
 
 def find_gaps(
@@ -100,27 +101,37 @@ def _failed(failures: Sequence[Failure], summary: pd.DataFrame) -> list[dict[str
         return []
     made: dict[tuple[Any, ...], datetime] = {}
     usable = summary[summary["repetitions_used"] > 0]
-    names = ["site", "label", "card", "launch_count", "started_utc"]
-    for site, label, card, count, started in usable[names].itertuples(index=False, name=None):
-        for key in ((site, label, card, count), (site, label, "", count)):
+    names = ["site", "label", "card", "launch_count", "virtual", "started_utc"]
+    for site, label, card, count, virtual, started in usable[names].itertuples(index=False, name=None):
+        for key in ((site, label, card, count, virtual), (site, label, "", count, virtual)):
             moment = datetime.fromisoformat(started)
             made[key] = max(made.get(key, moment), moment)
+    kinds: dict[tuple[str, str, str], set[bool]] = {}
+    for site, label, card, virtual in summary[["site", "label", "card", "virtual"]].itertuples(index=False, name=None):
+        for name in (card, ""):
+            kinds.setdefault((site, label, name), set()).add(bool(virtual))
     rows = []
     for failure in failures:
+        card = "" if failure.card == "any" else failure.card
+        # What was killed could not say on what it ran: its card's results do.
+        virtual = failure.virtual or kinds.get((failure.site, failure.label, card)) == {True}
         row = _row(
-            f"{FAILED}: {one_line(failure.reason)}",
+            f"{FAILED_SIMULATED if virtual else FAILED}: {one_line(failure.reason)}",
             failure.label,
             site=failure.site,
-            card="" if failure.card == "any" else failure.card,
+            card=card,
             launch_count=failure.launch_count,
         )
-        if _key(row) not in made or made[_key(row)] < failure.when:
+        good = made.get((*_key(row), virtual))
+        if good is None or good < failure.when:
             rows.append(row)
     return rows
 
 
 def _all_failed(failed: Sequence[dict[str, Any]], label: str, launch_counts: Sequence[int]) -> bool:
-    return set(launch_counts) <= {row["launch_count"] for row in failed if row["label"] == label}
+    """Whether the label's reasons stand for it; those of simulated GPUs are none of its own."""
+    own = (row for row in failed if row["label"] == label and row["reason"].startswith(f"{FAILED}: "))
+    return set(launch_counts) <= {row["launch_count"] for row in own}
 
 
 def _labels(summary: pd.DataFrame, problems: Sequence[Problem], config_labels: Sequence[str]) -> list[dict[str, Any]]:

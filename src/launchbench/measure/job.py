@@ -23,6 +23,7 @@ from launchbench.measure.native import NativeLoops
 from launchbench.measure.progress import Progress
 from launchbench.measure.timing import FLOAT_BYTES, make_loop, time_block
 from launchbench.results import flags
+from launchbench.results.failures import ON_SIMULATED
 from launchbench.results.files import new_run_id, write_atomically, write_result
 from launchbench.results.protocol import Kernel as KernelName
 from launchbench.results.protocol import LaunchPath, Protocol
@@ -74,8 +75,13 @@ def run(job: Job, config: Config) -> Path:
     cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(job.binaries)
     card = choose(cards, config, job.label, job.card)
-    with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
-        return _measure(job, config, card, session)
+    try:
+        with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
+            return _measure(job, config, card, session)
+    except Exception as error:
+        if card.is_virtual:
+            error.add_note(ON_SIMULATED)
+        raise
 
 
 def load_on(card: Card, binaries: Path, config: Config) -> None:

@@ -6,6 +6,7 @@ It computes no statistic: several cards of a label give the range of their media
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -92,13 +93,24 @@ def _not_measured(comparison: Comparison, key: tuple[str, bool], on_other_path: 
         text = f"measured, but no repetition can be used: {several(list(reasons)[:MAX_NAMED])}"
         return Cell(text, "the rows are in the summary table", rowspan=rows, kind="missing")
     gaps = comparison.gaps
-    failed = gaps.loc[(gaps["label"] == key[0]) & gaps["reason"].str.startswith(FAILED), "reason"]
+    failed = gaps[(gaps["label"] == key[0]) & gaps["reason"].str.startswith(f"{FAILED}: ")]
     if not failed.empty:
-        reasons = dict.fromkeys(failed.str.removeprefix(f"{FAILED}: "))
-        text = f"{NOT_MEASURED_YET}; {FAILED}: {several(list(reasons)[:MAX_NAMED])}"
+        text = f"{NOT_MEASURED_YET}; {FAILED}: {_reasons(failed, comparison.launch_counts)}"
         return Cell(text, "each N is in the table of gaps", rowspan=rows, kind="missing")
     text = f"{NOT_MEASURED_YET}; on a machine with that card:"
     return Cell(text, rowspan=rows, kind="missing", code=COMMAND)
+
+
+def _reasons(failed: pd.DataFrame, launch_counts: Sequence[int]) -> str:
+    """Each reason, with its N unless it is that of every row."""
+    counts_of: dict[str, set[int]] = {}
+    for reason, count in failed[["reason", "launch_count"]].itertuples(index=False, name=None):
+        counts_of.setdefault(reason.removeprefix(f"{FAILED}: "), set()).add(int(count))
+    told = []
+    for reason, counts in list(counts_of.items())[:MAX_NAMED]:
+        where = several([f"{count:,}" for count in sorted(counts)[:MAX_NAMED]])
+        told.append(reason if counts >= set(launch_counts) else f"at N = {where}: {reason}")
+    return several(told)
 
 
 def _value(rows: pd.DataFrame, column: str, divisor: int) -> Cell:

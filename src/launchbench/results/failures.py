@@ -23,6 +23,9 @@ from launchbench.results.record import SafeName, Utc, utc_text
 MAX_REASON = 500
 """Characters that are kept of a reason."""
 
+ON_SIMULATED = "on a simulated GPU"
+"""Note that an error of a job on one carries."""
+
 
 class Failure(BaseModel):
     """One failed attempt to measure a GPU type at one N; ``card`` is ``any`` where the scheduler picks."""
@@ -37,6 +40,8 @@ class Failure(BaseModel):
     reason: str = Field(min_length=1, max_length=MAX_REASON)
     failed_utc: Utc
     slurm_job: str | None = None
+    virtual: bool = False
+    """Whether a simulated GPU is known to have been measured."""
 
     @property
     def when(self) -> datetime:
@@ -72,6 +77,7 @@ def keep_failure(build_dir: Path, site: str, label: str, card: str, launch_count
             reason=text[:MAX_REASON] or type(error).__name__,
             failed_utc=now_utc(),
             slurm_job=os.environ.get("SLURM_JOB_ID"),
+            virtual=ON_SIMULATED in getattr(error, "__notes__", ()),
         )
         write_failure(build_dir, failure)
 
@@ -83,11 +89,13 @@ def forget_failure(build_dir: Path, site: str, label: str, card: str, launch_cou
 
 
 def read_failure(path: Path) -> Failure | None:
-    """The failure in a file; None where it is missing or no such file."""
+    """The failure in a file; None where it is missing, no such file, or of another cell than its place says."""
     try:
-        return Failure.model_validate_json(path.read_bytes(), strict=True)
+        failure = Failure.model_validate_json(path.read_bytes(), strict=True)
     except (OSError, ValidationError):
         return None
+    place = (failure.site, failure.label, failure.card, f"n{failure.launch_count}.json")
+    return failure if path.parts[-4:] == place else None
 
 
 def read_failures(build_dir: Path) -> list[Failure]:
