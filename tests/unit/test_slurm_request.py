@@ -112,6 +112,14 @@ def test_every_line_of_the_profile_is_explained() -> None:
     assert keys and all(lines[number - 1].startswith("#") for number in keys)
 
 
+def test_the_documentation_explains_every_key() -> None:
+    text = (PROFILE.parents[1] / "docs" / "slurm.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+    assert set(SlurmRequest.model_fields) <= set(rows)
+    for key in read_yaml(PROFILE / "profile.yaml"):
+        assert f"`{key}" in text, key
+
+
 def test_resources_that_ask_for_nothing_are_refused() -> None:
     check_resources(
         {"--set-resources measure": ["slurm_partition", "mem_mb", "gres"], "--default-resources": ["tmpdir"]}
