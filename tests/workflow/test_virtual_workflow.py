@@ -479,8 +479,9 @@ def test_one_card_that_fails_does_not_keep_the_other_from_being_measured(built: 
     assert clone.snakemake("--config", "cards=none").status == 0
     gaps = pd.read_csv(clone.path / "build" / "tables" / "gaps.csv")
     reason = "the last attempt, on a simulated GPU, failed: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"
-    told = gaps[gaps["label"] == "h100"].dropna(subset="launch_count")
-    assert told[["launch_count", "reason"]].to_numpy().tolist() == [[8, reason]]
+    (told,) = gaps[gaps["label"] == "h100"].dropna(subset="launch_count").itertuples()
+    assert told.launch_count == 8
+    assert told.reason.startswith(reason)
 
 
 def test_a_driver_that_hangs_is_one_line(built: Callable[..., Clone]) -> None:
