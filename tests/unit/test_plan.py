@@ -339,6 +339,27 @@ def test_a_folder_in_place_of_a_receipt_does_not_count() -> None:
     assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.1.json"
 
 
+def test_a_pipe_in_place_of_a_receipt_or_a_record_is_not_read() -> None:
+    """Reading one would never end; the answer is asked of another process, so that a hang is a failure."""
+    place = Path(FOLDER) / "n8.0.json"
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+    os.mkfifo(place.with_name("pointers.0.json"))
+    record = Path("results/lab/t4/01234567/n0000008-01234567-x.json")
+    record.parent.mkdir(parents=True)
+    os.mkfifo(record)
+    code = (
+        "from launchbench.config.model import Config\n"
+        "from launchbench.workflow.plan import Cell, Plan\n"
+        "from launchbench.workflow.pointers import PointersPlan\n"
+        "plan = Plan(Config(site='lab', launch_counts=(8,)))\n"
+        f"print(plan.receipt(Cell('t4', '{CARD}', 8)), PointersPlan(plan).receipt('t4', '{CARD}'))\n"
+        "print(len(Plan(Config(site='lab', launch_counts=(8,), cards='listed')).cells()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == [f"{FOLDER}/n8.1.json", f"{FOLDER}/pointers.1.json", "4"], done.stderr
+
+
 def test_an_n_that_begins_like_another_is_another() -> None:
     measured(8)
     for path in Path("results").rglob("*.csv"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -256,3 +259,12 @@ def test_an_error_on_a_simulated_gpu_is_kept_as_one(tmp_path: Path) -> None:
     keep_failure(tmp_path, "lab", "t4", "any", 8, error)
     keep_failure(tmp_path, "lab", "t4", "any", 64, LaunchbenchError("x"))
     assert [one.virtual for one in read_failures(tmp_path)] == [True, False]
+
+
+def test_a_pipe_in_the_place_of_a_failure_is_not_read(tmp_path: Path) -> None:
+    path = failure_path(tmp_path, "lab", "t4", "any", 8)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    code = "import sys, pathlib, launchbench.results.failures as f; print(f.read_failures(pathlib.Path(sys.argv[1])))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n"

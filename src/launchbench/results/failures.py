@@ -91,6 +91,8 @@ def forget_failure(build_dir: Path, site: str, label: str, card: str, launch_cou
 def read_failure(path: Path) -> Failure | None:
     """The failure in a file; None where it is missing, no such file, or of another cell than its place says."""
     try:
+        if not path.is_file():  # reading a pipe would never end
+            return None
         failure = Failure.model_validate_json(path.read_bytes(), strict=True)
     except (OSError, ValidationError):
         return None

@@ -178,6 +178,8 @@ class Plan:
     def is_kept(self, receipt: Path) -> bool:
         """Whether a receipt can be read and all files that it names are there in full."""
         try:
+            if not receipt.is_file():  # reading a pipe would never end
+                return False
             sizes = json.loads(receipt.read_bytes())["size_bytes"]
             kept = [(self.results / name).stat().st_size == size for name, size in sizes.items()]
             return bool(kept) and all(kept)
@@ -230,6 +232,8 @@ class Plan:
 def _is_result(record: Path, wanted: dict[str, Any]) -> bool:
     """Whether a record and its CSV are whole and hold every block of the wanted protocol."""
     try:
+        if not record.is_file():
+            return False
         told = json.loads(record.read_bytes())
         blocks = {(block["launch_path"], block["kernel"]) for block in told["blocks"]}
         # A field that is not there is null: what records of placements alone have.
