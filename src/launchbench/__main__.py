@@ -146,13 +146,14 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from launchbench.doctor.checks import CHECKS
-    from launchbench.doctor.examine import check, examine
+    from launchbench.doctor.examine import MAX_LIMIT_S, check, examine
     from launchbench.doctor.finding import Finding
 
     if arguments.check not in (None, *CHECKS):
         raise LaunchbenchError(f"--check: got {arguments.check!r}; expected one of {', '.join(CHECKS)}")
-    if not arguments.limit_s > 0:
-        raise LaunchbenchError(f"--limit-s: got {arguments.limit_s}; expected a number above 0")
+    if not 0 < arguments.limit_s <= MAX_LIMIT_S:  # nan too
+        expected = f"a number above 0, at most {MAX_LIMIT_S}"
+        raise LaunchbenchError(f"--limit-s: got {arguments.limit_s}; expected {expected}")
     failed = False
     try:
         config = _config(arguments)

@@ -116,7 +116,10 @@ def test_a_mistake_in_the_configuration_is_a_line_and_the_rest_is_told_all_the_s
     monkeypatch.chdir(bench.folder)
     for arguments, line in (
         (["--check", "drivers"], "--check: got 'drivers'; expected one of packages, driver, "),
-        (["--limit-s", "0"], "--limit-s: got 0.0; expected a number above 0"),
+        *(
+            (["--limit-s", given], f"--limit-s: got {got}; expected a number above 0, at most 86400\n")
+            for given, got in (("0", "0.0"), ("-1", "-1.0"), ("nan", "nan"), ("inf", "inf"), ("1e9", "1000000000.0"))
+        ),
     ):
         assert main(["doctor", *arguments]) == 1
         assert capsys.readouterr().err.startswith(f"launchbench: {line}")

@@ -207,6 +207,19 @@ def test_a_log_without_failures(tmp_path: Path) -> None:
     assert not (tmp_path / "build").exists()
 
 
+def test_a_log_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, what in (
+        ("none", "No such file or directory"),
+        (".", "not a regular file"),
+        ("pipe", "not a regular file"),
+    ):
+        log = tmp_path / name
+        with pytest.raises(LaunchbenchError) as refused:
+            keep_reasons(log, tmp_path / "build")
+        assert str(refused.value) == f"{log}: {what}; expected a log of Snakemake"
+
+
 # --- the files
 
 

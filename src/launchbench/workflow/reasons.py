@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchbench.config.messages import refusal
 from launchbench.results.failures import MAX_REASON, Failure, failure_path, now_utc, read_failure, write_failure
 
 Ask = Callable[[Sequence[str]], str]
@@ -66,10 +67,16 @@ def keep_reasons(log: Path, build_dir: Path, ask: Ask | None = None) -> list[Fai
         ask: stands in for SLURM's commands.
 
     Raises:
-        LaunchbenchError: the folder cannot be written.
+        LaunchbenchError: the log cannot be read, or the folder cannot be written.
     """
+    try:
+        if not log.is_file() and log.exists():
+            raise refusal(str(log), "not a regular file", "a log of Snakemake")
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise refusal(str(log), error.strerror or str(error), "a log of Snakemake") from error
     kept = []
-    for lost in read_log(log.read_text(encoding="utf-8", errors="replace")):
+    for lost in read_log(text):
         place = (lost.site, lost.label, lost.card, lost.launch_count)
         own = read_failure(failure_path(build_dir, *place))
         if own and (own.slurm_job == lost.slurm_job if lost.slurm_job else not lost.message):
