@@ -51,12 +51,13 @@ def _parse_pattern(value: object) -> str:
 
 
 def _parse_folder(value: object) -> str:
-    # Braces would be wildcards to Snakemake; "~" is expanded by shells only.
+    # Braces would be wildcards to Snakemake; "~" is expanded by shells only; "-b" is an option to every command.
     if not isinstance(value, str) or not re.fullmatch("[^{}~][^{}]{0,199}", value):
         raise ValueError
-    if not value.isprintable() or value.isspace():
+    path = os.path.normpath(value)  # also of "./-b"
+    if not value.isprintable() or value.isspace() or path.startswith("-"):
         raise ValueError
-    return os.path.normpath(value)
+    return path
 
 
 _CHARACTERS = "out of a-z, 0-9, dot, underscore and hyphen, a letter or digit first (not na, nan, none, null)"
@@ -67,7 +68,7 @@ _ARCHITECTURE = text("sm_[0-9]{2,3}[af]?", "an architecture such as sm_90, never
 _SHORT_STRING = core_schema.str_schema(min_length=1, max_length=200)
 _PATTERN = Rule("a regular expression of 1 to 200 characters", _parse_pattern, _SHORT_STRING)
 _FOLDER = Rule(
-    "a folder path of 1 to 200 printable characters, without braces, not starting with ~",
+    "a folder path of 1 to 200 printable characters, without braces, not starting with ~ or -",
     _parse_folder,
     _SHORT_STRING,
 )
