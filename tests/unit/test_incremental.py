@@ -165,6 +165,9 @@ DAMAGES: dict[str, Callable[[Path, Path], object]] = {
     "cut": lambda path, _: os.truncate(path, path.stat().st_size // 2),
     "a byte": lambda path, _: _flip(path),
     "of another card": lambda path, other: path.write_bytes(other.read_bytes()),
+    "a folder": lambda path, _: _folder(path),
+    "a folder that is not empty": lambda path, _: (_folder(path), (path / "x").write_bytes(b"x")),
+    "a pipe": lambda path, _: (path.unlink(), os.mkfifo(path)),
 }
 
 
@@ -177,6 +180,16 @@ def test_a_damaged_cache_gives_the_same_tables(study: Study, suffix: str, damage
     assert study.write().anew == 1
     assert study.tables() == before
     assert study.write().anew == 0
+
+
+def test_a_stray_folder_in_the_cache_goes_with_the_rest(study: Study) -> None:
+    for name in ("0", "zz"):
+        (study.cache / name).mkdir()
+        (study.cache / name / "x").write_bytes(b"x")
+    (study.cache / "stray.csv").write_bytes(b"x")
+    kept = len(list(study.cache.iterdir())) - 3
+    study.write()
+    assert len(list(study.cache.iterdir())) == kept
 
 
 def test_a_cache_that_is_gone(study: Study) -> None:

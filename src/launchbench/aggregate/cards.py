@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from typing import Any
 import pandas as pd
 
 from launchbench.aggregate.join import join
+from launchbench.errors import LaunchbenchError
 from launchbench.results import columns
 from launchbench.results.files import (
     TEMPORARY_PREFIX,
@@ -29,6 +31,7 @@ from launchbench.results.files import (
     launch_files,
     read_files,
     write_atomically,
+    writing,
 )
 from launchbench.sources import AGGREGATING_MODULES, digest
 from launchbench.wording import one_line
@@ -112,10 +115,11 @@ class Cache:
 
     def prune(self) -> None:
         """Remove what no card that was asked for uses."""
-        with suppress(OSError):
+        with suppress(OSError, LaunchbenchError):
             for path in self._folder.iterdir():
                 if path.name not in self._used and not path.name.startswith(TEMPORARY_PREFIX):
-                    path.unlink()
+                    _remove_folder(path)
+                    path.unlink(missing_ok=True)
 
     def _key(self, card: Card, doubles: Mapping[str, Path]) -> str:
         identity = hashlib.sha256(_code().encode())
@@ -127,8 +131,11 @@ class Cache:
         return identity.hexdigest()
 
     def _load(self, card: Card, key: str) -> CardTables | None:
+        entry = self._folder / f"{card.slot}.json"
         try:
-            head, _, body = (self._folder / f"{card.slot}.json").read_bytes().partition(b"\n")
+            if not entry.is_file():  # reading a pipe would never end
+                return None
+            head, _, body = entry.read_bytes().partition(b"\n")
             if head.decode("ascii") != hashlib.sha256(body).hexdigest():
                 return None
             kept: dict[str, Any] = json.loads(body)
@@ -157,6 +164,7 @@ class Cache:
         if results:
             data = csv_text(joined.tidy).encode()
             tidy = self._folder / f"{card.slot}-{key[:16]}.csv"
+            _remove_folder(tidy)
             write_atomically(tidy, data)
         rows = {name: csv_text(getattr(joined, name), header=False) for name in WHOLE}
         # Of files that change meanwhile, nobody knows which state the tables are of.
@@ -171,8 +179,17 @@ class Cache:
             }
             body = json.dumps(kept).encode("ascii")
             head = hashlib.sha256(body).hexdigest().encode("ascii")
-            write_atomically(self._folder / f"{card.slot}.json", head + b"\n" + body)
+            entry = self._folder / f"{card.slot}.json"
+            _remove_folder(entry)
+            write_atomically(entry, head + b"\n" + body)
         return CardTables(jobs, problems, rows, tidy, cached=False)
+
+
+def _remove_folder(path: Path) -> None:
+    """Make way where damage has put a folder in the place of a file, which no file can replace."""
+    if path.is_dir() and not path.is_symlink():
+        with writing(path):
+            shutil.rmtree(path)
 
 
 def csv_text(frame: pd.DataFrame, header: bool = True) -> str:
