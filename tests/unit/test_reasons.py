@@ -188,7 +188,8 @@ def test_what_an_earlier_job_said_does_not(tmp_path: Path) -> None:
 
 def test_without_a_scheduler(tmp_path: Path) -> None:
     said = kept(tmp_path, LOCAL)
-    assert said == {("t4", 64): "the job ended without saying why; its log is under build/logs/measure"}
+    logs = tmp_path / "build/logs/measure"
+    assert said == {("t4", 64): f"the job ended without saying why; its log is under {logs}"}
     # Inside somebody's allocation, what the job said names a SLURM job that Snakemake knows nothing of.
     own(tmp_path, "cuMemAlloc failed", "77", label="t4", count=64, card="0892b876")
     assert kept(tmp_path, LOCAL) == {("t4", 64): "cuMemAlloc failed"}

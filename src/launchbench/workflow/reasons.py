@@ -102,7 +102,7 @@ def _reason(lost: Lost, build_dir: Path, ask: Ask) -> str:
         if refused:
             last = refused[-1].removeprefix("Batch job submission failed: ")
             return f"SLURM refused the job: {last}"
-        return lost.message or "the job ended without saying why; its log is under build/logs/measure"
+        return lost.message or f"the job ended without saying why; its log is under {build_dir / 'logs' / 'measure'}"
     for count in lost.together:
         other = read_failure(failure_path(build_dir, lost.site, lost.label, lost.card, count))
         if count != lost.launch_count and other and other.slurm_job == lost.slurm_job:
