@@ -151,6 +151,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     if arguments.check not in (None, *CHECKS):
         raise LaunchbenchError(f"--check: got {arguments.check!r}; expected one of {', '.join(CHECKS)}")
+    # As a time limit or scancel ends it: what a check has started is ended as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if not 0 < arguments.limit_s <= MAX_LIMIT_S:  # nan too
         expected = f"a number above 0, at most {MAX_LIMIT_S}"
         raise LaunchbenchError(f"--limit-s: got {arguments.limit_s}; expected {expected}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from launchbench.config.model import Config
 from launchbench.doctor import checks, cluster, examine, gpu
 from launchbench.doctor.finding import Check, Finding, ask
 from launchbench.measure.lock import core_lock
+from tests.conftest import ROOT
 from tests.unit.test_error_sweep import Bench
 from tests.virtual_gpu import A100, H100, NAME, T4, Card, Fault, Process, Throttle, VirtualGpu
 from tests.virtual_gpu.jobs import Jobs
@@ -395,3 +397,29 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(checks.packages)[0][1].startswith("packages      not installed: nvidia-ml-py: `make install`")
     monkeypatch.setattr(checks, "installed_series", lambda: 11)
     assert ("fail", "packages      cuda-bindings of series 11: series 12 or 13 is needed") in told(checks.packages)
+
+
+def test_a_doctor_that_is_ended_leaves_nothing_behind(virtual_gpu: VirtualGpu, tmp_path: Path) -> None:
+    environment = virtual_gpu.environment(faults=[Fault("cuInit", hang=True)]) | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "launchbench", "doctor", "--limit-s", "500"]
+    doctor = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+    def descendants() -> list[int]:
+        mark = f"TMPDIR={tmp_path}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != doctor.pid:
+                    found.append(int(folder.name))
+        return found
+
+    deadline = time.monotonic() + 60
+    while not descendants() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(2)
+    assert descendants()
+    doctor.terminate()
+    doctor.communicate(timeout=30)
+    while descendants() and time.monotonic() < deadline + 30:
+        time.sleep(0.1)
+    assert descendants() == []

@@ -930,3 +930,30 @@ def test_the_module_never_removes_a_file_but_its_own(tmp_path: Path, monkeypatch
         write_job(tmp_path, 64, repetitions=1)
     assert files(tmp_path) == before
     assert other.exists()
+
+
+def test_files_at_another_depth_are_told(tmp_path: Path) -> None:
+    """Copied without the folder of the site, say: neither read nor passed over in silence."""
+    record = write_job(tmp_path, 8)
+    card = record.parent
+    shutil.copytree(card, tmp_path / card.name)
+    shutil.copytree(card, card / "again")
+    shutil.copy(record, tmp_path / record.name)
+    (card / "elsewhere").symlink_to(tmp_path.parent)
+    (tmp_path / "README.md").touch()
+    results, problems = read_results(tmp_path)
+    assert [result.path for result in results] == [record]
+    told = {problem.path.relative_to(tmp_path): problem for problem in problems}
+    place = card.relative_to(tmp_path)
+    copied = Path(card.name)
+    assert set(told) == {
+        Path(record.name),
+        copied / record.name,
+        copied / f"{record.stem}.csv",
+        place / "again",
+        place / "elsewhere",
+    }
+    assert told[Path(record.name)].reason.startswith("not at the place of a result")
+    assert told[copied / record.name].site == card.name and told[Path(record.name)].site == ""
+    assert told[place / "again"].reason.endswith("<site>/<label>/<card>/")
+    assert "a link to a folder" in told[place / "elsewhere"].reason

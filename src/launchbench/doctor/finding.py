@@ -42,6 +42,16 @@ class Answer:
     failed: str = ""
 
 
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a program with its process group: in good order, so that it ends what it asks itself, then by force."""
+    for number, patience_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 1)):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, number)
+        # One that hangs in the kernel cannot be killed: it is left alone.
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+            process.communicate(timeout=patience_s)
+
+
 def ask(command: Sequence[str], limit_s: float, environment: Mapping[str, str] | None = None) -> Answer:
     """Run a program and what it starts for ``limit_s`` seconds at most; never raises and never waits longer.
 
@@ -67,15 +77,10 @@ def ask(command: Sequence[str], limit_s: float, environment: Mapping[str, str] |
     try:
         out, said = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # One that hangs in the kernel cannot be killed: it is left alone.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=1)
+        _end(process)
         return Answer("", f"{name} did not answer within {limit_s:g} s")
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _end(process)
         raise
     if process.returncode == 0:
         return Answer(out)

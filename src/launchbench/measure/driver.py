@@ -25,6 +25,12 @@ MISFIT_CODES = {
 }
 """CUresult codes (cuda.h) with which loading a module says that driver, card and toolkit do not fit."""
 
+INIT_CURES = {
+    803: "restart the machine, as after an update of its driver",
+    804: "take the forward-compatibility libcuda out of the library path",
+}
+"""What helps against the codes that end a process before it has asked for any module."""
+
 
 class DriverError(LaunchbenchError):
     """A driver call that failed; ``code`` is its CUresult."""
@@ -33,6 +39,8 @@ class DriverError(LaunchbenchError):
         self.call = call
         self.code = code
         hint = f"; {MISFIT_CODES[code]}" if code in MISFIT_CODES else ""
+        if call == "cuInit" and code in INIT_CURES:
+            hint += f": {INIT_CURES[code]}"
         if code == 2:
             hint = "; the card's memory is full: nvidia-smi lists who holds it"
         if code == 34:

@@ -294,7 +294,8 @@ def _check_place(record: Record, path: Path) -> None:
 def _problem(results_dir: Path, path: Path, message: str) -> Problem:
     head = path.stem.split("-", 1)[0]
     count = int(head[1:]) if head[:1] == "n" and head[1:].isascii() and head[1:].isdigit() else None
-    place = path.relative_to(results_dir).parts[: len(LAYOUT)]
+    folder = path.parent if path.is_file() else path
+    place = folder.relative_to(results_dir).parts[: len(LAYOUT)] if folder != results_dir else ()
     return Problem(
         path=path,
         reason=message.removeprefix(escaped(f"{path}: ")),

@@ -12,6 +12,13 @@ from launchbench.results import pointers_words
 
 LAYOUT = ("site", "label", "card")
 
+RESULT_SUFFIXES = (".csv", ".json")
+
+_PLACE = "results lie in <site>/<label>/<card>/"
+LINKED = "a link to a folder, which is not followed; put the folder itself here"
+MISPLACED = f"not at the place of a result, so it is not read: {_PLACE}"
+TOO_DEEP = f"a folder inside a card's, which is not looked into: {_PLACE}"
+
 LAUNCH = "launch"
 PREFIXES = {pointers_words.PREFIX: pointers_words.KIND}
 """What names of files of other jobs than launch jobs begin with -> the job's kind. No launch job has such a name."""
@@ -24,25 +31,31 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
 
     Args:
         results_dir: root of the results; may be missing, or a link.
-        unread: folders that are not looked into are added to it, each with the reason.
+        unread: folders that are not looked into, and files at another depth, are added to it with the reason.
     """
     folders = [results_dir] if results_dir.is_dir() else []
     for _ in range(len(LAYOUT) + 1):
         inside: list[Path] = []
         for folder in folders:
-            reason = "a link to a folder, which is not followed; put the folder itself here"
+            reason = LINKED
             if folder == results_dir or not is_linked_folder(folder):
                 try:
                     inside += (path for path in folder.iterdir() if not path.name.startswith("."))
                     continue
                 except NotADirectoryError:
-                    continue
+                    if folder.suffix not in RESULT_SUFFIXES:
+                        continue
+                    reason = MISPLACED
                 except OSError as error:
                     reason = f"cannot be listed: {error.strerror or error}"
             if unread is not None:
                 unread.append((folder, reason))
         folders = sorted(inside)
-    yield from (path for path in folders if path.suffix in (".csv", ".json"))
+    for path in folders:
+        if path.suffix in RESULT_SUFFIXES:
+            yield path
+        elif unread is not None and path.is_dir():
+            unread.append((path, LINKED if is_linked_folder(path) else TOO_DEEP))
 
 
 def job_kind(path: Path) -> str:
