@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import launchbench
-from launchbench.config.folders import check_apart, check_folders, check_writable
+from launchbench.config.folders import check_apart, check_folders, check_receipt, check_writable
 from launchbench.config.messages import escaped
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
 from launchbench.config.names import host_slug, site_name
@@ -73,6 +73,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
+    check_receipt(arguments.receipt)
     place = (Path(config.build_dir), request.site, request.label, arguments.card, request.launch_count)
     if arguments.receipt:
         failures.forget_failure(*place)
@@ -101,6 +102,7 @@ def _pointers(arguments: argparse.Namespace) -> None:
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
+    check_receipt(arguments.receipt)
     record = job.run(request, config)
     print(record, flush=True)
     if arguments.receipt:

@@ -29,6 +29,7 @@ from launchbench.measure import cards, driver, job
 from launchbench.measure.driver import DeviceMemory, DriverError, NoDriverError, call, check, driver_version, naming
 from launchbench.measure.lock import LOCK_DIR
 from launchbench.measure.native import NativeLoops, check_driver, check_runtime
+from launchbench.pointers import job as pointers_job
 from launchbench.results.failures import read_failures
 from launchbench.schemas import GENERATED
 from launchbench.workflow.snakefile import hand_to_commands, or_exit
@@ -309,6 +310,22 @@ def test_what_a_job_is_asked_for(
     assert {Path("results") / name: size for name, size in sizes.items()} == {
         path: path.stat().st_size for path in (record, record.with_suffix(".csv"))
     }
+
+
+@pytest.mark.parametrize("command", [["measure", "--label=t4", "--launch-count=8"], ["pointers", "--label=t4"]])
+def test_a_receipt_that_cannot_be_written_is_refused_before_measuring(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
+) -> None:
+    for module in (job, pointers_job):
+        monkeypatch.setattr(module, "run", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setenv(SETTINGS_VARIABLE, "{}")
+    Path("folder").mkdir()
+    Path("file").touch()
+    expected = "--receipt: got 'folder', which is a folder; expected a file to write"
+    assert fails(capsys, *command, "--receipt=folder") == [expected]
+    expected = "file: cannot be written: Not a directory; expected a folder to write to"
+    assert fails(capsys, *command, "--receipt=file/receipt.json") == [expected]
+    assert tree(tmp_path) == {"file": b""}
 
 
 def test_the_card_that_was_found_is_not_the_one_asked_for(

@@ -66,6 +66,19 @@ def check_writable(folder: Path) -> None:
         raise refusal(str(nearest), f"cannot be written: {error.strerror or error}", "a folder to write to") from None
 
 
+def check_receipt(receipt: Path | None) -> None:
+    """Refuse a receipt that could not be written in the end.
+
+    Raises:
+        LaunchbenchError: it is a folder, or its own cannot be written.
+    """
+    if receipt is None:
+        return
+    if receipt.is_dir():
+        raise refusal("--receipt", f"got {shown(str(receipt))}, which is a folder", "a file to write")
+    check_writable(receipt.parent)
+
+
 def _in_the_way(key: str, folder: Path) -> Iterator[tuple[Path, str]]:
     """What is something else than it has to be, and what that is."""
     nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path) or path in (Path(), Path("/")))
