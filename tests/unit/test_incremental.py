@@ -123,6 +123,14 @@ def _flip(path: Path) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def _digit(path: Path) -> None:
+    """Another number in what still is a table, or JSON."""
+    data = path.read_bytes()
+    at = data.index(b".", max(0, data.find(b'"rows"'))) + 1
+    assert data[at : at + 1].isdigit()
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+
+
 @pytest.mark.parametrize("act", ACTS)
 def test_what_changes_one_card_reads_that_card_only(study: Study, act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = study.tables()
@@ -164,6 +172,7 @@ DAMAGES: dict[str, Callable[[Path, Path], object]] = {
     "empty": lambda path, _: path.write_bytes(b""),
     "cut": lambda path, _: os.truncate(path, path.stat().st_size // 2),
     "a byte": lambda path, _: _flip(path),
+    "a digit": lambda path, _: _digit(path),
     "of another card": lambda path, other: path.write_bytes(other.read_bytes()),
     "a folder": lambda path, _: _folder(path),
     "a folder that is not empty": lambda path, _: (_folder(path), (path / "x").write_bytes(b"x")),
@@ -221,24 +230,27 @@ def test_editing_a_table_of_repetitions_does_not_last(study: Study) -> None:
     assert study.tables() == before
 
 
-def test_other_code_or_libraries_read_everything_anew(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cards, "_code", lambda: "other")
+@pytest.mark.parametrize("part", ["digest", "version"])
+def test_other_code_or_libraries_read_everything_anew(study: Study, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    monkeypatch.setattr(cards, part, lambda *_: "other")
+    cards.code_identity.cache_clear()
     assert study.write().anew == 3
+    cards.code_identity.cache_clear()
 
 
-def test_what_changed_while_it_was_read_is_not_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_otherwise_while_it_was_read_is_not_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     csv = next(study.folder(0).glob("*.csv"))
     write_job(study.results, 64, card=0, **SMALL, run=2)
     of_files = cards.read_files
 
-    def read(*arguments: object) -> object:
-        found = of_files(*arguments)
+    def read(*arguments: Any) -> Any:
         _flip(csv)
-        return found
+        return of_files(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(cards, "read_files", read)
         study.write()
+    _flip(csv)
     assert study.write().anew == 1
     assert study.tables() == study.cold()
 

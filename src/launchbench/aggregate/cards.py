@@ -122,7 +122,7 @@ class Cache:
                     path.unlink(missing_ok=True)
 
     def _key(self, card: Card, doubles: Mapping[str, Path]) -> str:
-        identity = hashlib.sha256(_code().encode())
+        identity = hashlib.sha256(code_identity().encode())
         lines = [f"results {self._results_dir}"]
         lines += [f"file {path} {content_digest(path)}" for path in card.files]
         lines += [f"double {run} {path}" for run, path in sorted(doubles.items())]
@@ -198,6 +198,7 @@ def csv_text(frame: pd.DataFrame, header: bool = True) -> str:
 
 
 @functools.cache
-def _code() -> str:
+def code_identity() -> str:
+    """What turns the files of a card into its tables, as text."""
     releases = " ".join(f"{name} {version(name)}" for name in LIBRARIES)
     return f"{digest(*AGGREGATING_MODULES)} {releases}"
