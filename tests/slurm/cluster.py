@@ -23,7 +23,7 @@ from tests.virtual_gpu import VARIABLE, Card, Fault, VirtualGpu
 
 ETC = Path("/etc/slurm")
 CONFIGURATION = (ETC / "slurm.conf", ETC / "gres.conf")
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
+PROGRAMS = ("setpriv", "munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 MARK = "# launchbench: of its tests, removed at their end"
 PARTITION = "gpu"
 START_S = 60
@@ -175,9 +175,11 @@ def _configure(cluster: Cluster) -> None:
 
 def _start(cluster: Cluster, *command: str, environment: Mapping[str, str] | None = None) -> None:
     log = (cluster.folder / f"{Path(command[0]).name}.out").open("ab")
+    # They end with the process that started them, also where that is killed.
+    bound = ["setpriv", "--pdeathsig", "TERM", *command]
     with log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+            bound, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
         )
     cluster.daemons.append(process)
 
