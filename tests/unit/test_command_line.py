@@ -230,11 +230,17 @@ def test_measuring_without_a_driver_says_so_in_one_line_and_writes_only_that(tmp
     (tmp_path / "config.yaml").write_text("{}\n")
     before = tree(tmp_path), sorted(LOCK_DIR.glob("launchbench-*.lock"))
     done = started(
-        "measure", "--label=t4", "--launch-count=8", "--receipt=build/cells/receipt.json", HOME=str(tmp_path)
+        "measure",
+        "--site=centre",
+        "--label=t4",
+        "--launch-count=8",
+        "--receipt=build/cells/receipt.json",
+        HOME=str(tmp_path),
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"launchbench: {NO_DRIVER}\n")
     (failure,) = read_failures(tmp_path / "build")
-    assert (failure.label, failure.card, failure.launch_count, failure.reason) == ("t4", "any", 8, NO_DRIVER)
+    assert (failure.site, failure.label, failure.card, failure.launch_count) == ("centre", "t4", "any", 8)
+    assert failure.reason == NO_DRIVER
     shutil.rmtree(tmp_path / "build")
     assert (tree(tmp_path), sorted(LOCK_DIR.glob("launchbench-*.lock"))) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml"]
