@@ -421,10 +421,12 @@ def test_only_files_of_results_are_noticed() -> None:
     before = a_plan().cached()
     for name in (".tmp-x.json", ".hidden.csv", "notes.txt"):
         (folder / name).write_bytes(b"x")
-    (folder.parent / "x.json").write_bytes(b"x")
     Path("results/.cache/a/b").mkdir(parents=True)
     Path("results/.cache/a/b/x.json").write_bytes(b"x")
     assert a_plan().cached() == before
+    # A result at another depth is a gap, which the tables have to name.
+    (folder.parent / "x.json").write_bytes(b"x")
+    assert a_plan().cached() != before
 
 
 @pytest.mark.parametrize("name", ["n.csv", "n-x.csv", "nx.csv", "x.csv", "n²-x.csv", "n8", "n8-a\nb.csv", "{x}.csv"])

@@ -309,14 +309,9 @@ def test_other_files_are_not_results(tmp_path: Path) -> None:
         folder / "notes.txt",
         folder / f"{record.stem}.csv~",
         folder / f"{record.stem}.CSV",
-        tmp_path / "README.csv",
-        tmp_path / "lab" / "x.json",
-        tmp_path / "lab" / "t4" / "x.json",
         hidden,
     ):
         path.write_bytes(data)
-    (folder / "deeper").mkdir()
-    (folder / "deeper" / "x.json").write_bytes(b"{")
     found, problems = read_results(tmp_path)
     assert (len(found), problems) == (1, [])
     assert list(find_files(tmp_path)) == [record.with_suffix(".csv"), record]

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launchbench.errors import LaunchbenchError
-from launchbench.results import columns
 from launchbench.results.columns import Column
-from launchbench.results.tables import parse_csv, tables_schema, validate, write_csv
+from launchbench.results.tables import TABLES, parse_csv, tables_schema, validate, write_csv
 
 TABLE = (
     Column("count", "int", "", minimum=1, maximum=1000),
@@ -340,9 +339,10 @@ def test_a_frame_of_other_columns(change: str) -> None:
 
 def test_the_schema_lists_every_column_with_its_unit() -> None:
     tables = json.loads(tables_schema())
-    assert list(tables) == ["raw", "tidy", "summary", "fits", "gaps"]
+    launch = ["raw", "tidy", "summary", "fits", "spread", "gaps"]
+    assert list(tables) == [*launch, "cure_repetitions", "pointers", "pointers_gaps", "cures"]
     for name, entries in tables.items():
-        table = getattr(columns, name.upper())
+        table = TABLES[name][1]
         assert [entry["name"] for entry in entries] == [column.name for column in table]
         assert all(entry["unit"] == "us" for entry in entries if entry["name"].endswith("_us"))
         assert all(entry["meaning"] for entry in entries)
