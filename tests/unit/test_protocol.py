@@ -66,7 +66,7 @@ def test_the_version_is_the_present_one_where_none_is_given() -> None:
 def test_the_hash_does_not_depend_on_the_process() -> None:
     code = (
         "from launchbench.results.protocol import Protocol\n"
-        "print(Protocol(repetitions=50, warmup_rounds=5, warmup_ms=200).block_hash('native-driver', 'tiny'))"
+        "print(Protocol(version=1, repetitions=50, warmup_rounds=5, warmup_ms=200).block_hash('native-driver', 'tiny'))"
     )
     for seed in ("0", "1"):
         done = subprocess.run(
