@@ -447,7 +447,7 @@ def test_a_simulated_result_is_not_filed_unless_it_is_allowed(built: Callable[..
     assert "a simulated GPU, and virtual_results is 'refuse': nothing was measured" in run.said[0]
     assert "Traceback" not in run.text
     assert clone.results() == {}
-    assert not list((clone.path / "build").rglob("n*.json"))
+    assert not list((clone.path / "build" / "cells").rglob("n*.json"))
     clone.configure(virtual_results="allow")
     run = clone.snakemake("-n")
     assert run.status != 0
