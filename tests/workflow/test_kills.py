@@ -238,7 +238,7 @@ def test_a_results_folder_that_is_read_only(clone: Clone, small_disk: Callable[[
     run = clone.snakemake(*TABLES)
     assert run.status != 0
     assert len(set(run.said)) == 1
-    assert run.said[0].endswith("cannot be written: Read-only file system")
+    assert run.said[0].endswith("cannot be written: Read-only file system; expected a folder to write to")
     assert "Traceback" not in run.text
     # What is there can still be rendered.
     assert clone.snakemake(*TABLES, "--config", "cards=none").status == 0
