@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -141,12 +142,14 @@ def _summary_of_labels(comparison: Comparison) -> Table:
 
 def _outliers(group: pd.DataFrame) -> Cell:
     named: list[str] = []
+    count = 0
     for column, word in (("loop_us_per_launch", "loop"), ("replay_us_per_node", "replay")):
         ratio = group[column] / group[column].median()
         away = group[(ratio - 1).abs() > OUTLIER].assign(ratio=ratio)
-        for row in away.sort_values("ratio", ascending=False).to_dict("records"):
+        count += len(away)
+        for row in away.sort_values("ratio", ascending=False).head(MAX_OUTLIERS).to_dict("records"):
             named.append(f"{row['card_name']} ({word} {number(row[column])} µs)")
-    more = len(named) - MAX_OUTLIERS
+    more = count - MAX_OUTLIERS
     return Cell("; ".join(named[:MAX_OUTLIERS]) + (f"; {more} more" if more > 0 else ""))
 
 
@@ -246,10 +249,11 @@ def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table
 def superseded(comparison: Comparison, links: Links) -> Table:
     """Older runs of the same measurement: other processes, so their spread is worth a look."""
     keys = ["card_name", "launch_path", "kernel", "launch_count", "protocol_hash"]
-    old = comparison.summary[comparison.summary["superseded"]]
-    groups = [group for _, group in comparison.summary.groupby(keys, sort=True) if group["superseded"].any()]
+    every = comparison.summary
+    rows = every[every.groupby(keys)["superseded"].transform("any")]
+    groups = rows.groupby(keys, sort=True)
     body = []
-    for group in groups[:MAX_ROWS]:
+    for _, group in islice(groups, MAX_ROWS):
         older = group[group["superseded"]].to_dict("records")
         shown = [link for row in older[:MAX_OUTLIERS] for link in links(row)]
         body.append(
@@ -274,4 +278,4 @@ def superseded(comparison: Comparison, links: Links) -> Table:
         "raw data of older runs",
     )
     caption = "Older runs of the same measurement: replaced by the newest, yet their spread is that of processes."
-    return Table("superseded", caption, head, body, any_simulated(old), cut(len(groups), MAX_ROWS, "summary.csv"))
+    return Table("superseded", caption, head, body, any_simulated(rows), cut(groups.ngroups, MAX_ROWS, "summary.csv"))
