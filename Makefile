@@ -56,7 +56,7 @@ doctor: install
 	@$(PY) -m launchbench doctor
 
 test: lint
-	@echo '== pytest' && $(PY) -m pytest -n auto --dist loadfile --cov --cov-report=term-missing
+	@echo '== pytest' && $(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term-missing
 
 # apt-get may be missing or without a network: the tests then say what they lack and are skipped.
 test-slurm: install-dev

@@ -268,7 +268,7 @@ def test_the_vandal_does_what_it_says(intact: Path, tmp_path: Path, kind: str) -
     assert changed >= 4
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=15)
 @given(damage=DAMAGE)
 def test_any_folder_becomes_a_page(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]]
@@ -285,7 +285,7 @@ def test_any_folder_becomes_a_page(
     assert "<b>&amp;" not in page.replace("&lt;b&gt;", "") and ">49<" not in page
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(damage=DAMAGE)
 def test_tables_of_cards_that_were_kept_are_those_read_anew(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]]
@@ -299,7 +299,7 @@ def test_tables_of_cards_that_were_kept_are_those_read_anew(
     assert kept == tabulate(base, "anew")
 
 
-@settings(RELAXED, max_examples=4)
+@settings(RELAXED, max_examples=2)
 @given(damage=DAMAGE)
 def test_any_folder_can_be_drawn(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]]
@@ -310,7 +310,7 @@ def test_any_folder_can_be_drawn(
     assert (base / "reports" / "figures" / "speedup.svg").read_bytes().startswith(b"<?xml")
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=10)
 @given(damage=DAMAGE, data=st.data())
 def test_any_tables_become_a_page_or_one_line(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]], data: st.DataObject

@@ -57,7 +57,8 @@ class Clone:
 
     def variables(self, **more: str) -> dict[str, str]:
         """The whole environment of a process in the clone, which uses the clone's own package."""
-        values = {**self.environment, **more}
+        # Tracing nearly doubles what a workflow costs, and what its commands do is covered without Snakemake.
+        values = {name: value for name, value in self.environment.items() if not name.startswith("COVERAGE_")} | more
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.path / "src"), values.get("PYTHONPATH")]))
         return values
 
