@@ -48,15 +48,23 @@ RAW: tuple[Column, ...] = (
     ),
     Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
     Column("kernel", "str", "kernel that was launched", choices=KERNELS),
-    Column("mode", "str", "loop of N launches, or one replay of the graph captured from it", choices=MODES),
-    Column("repetition", "int", "number of the repetition, from 0", minimum=0),
-    Column("order", "int", "0 when this mode ran first in its repetition, 1 when second", minimum=0, maximum=1),
+    Column("attempt", "int", "0, and more where an earlier attempt at the block failed a guard", minimum=0),
+    Column("mode", "str", "how the N kernels were executed", choices=MODES),
+    Column("placement", "int", "number of the placement of the buffer, from 0", minimum=0),
+    Column("offset_bytes", "int", "where in the allocation the buffer lay", unit="bytes", minimum=0),
+    Column("repetition", "int", "number of the repetition at this placement, from 0", minimum=0),
+    Column("order", "int", "position of this mode in its repetition, from 0", minimum=0, maximum=len(MODES) - 1),
+    Column("replays", "int", "graph launches in the interval, 0 in a loop; the times are of all together", minimum=0),
     _us("start_us", "host clock since the block began, at the start of this interval"),
     _us("gpu_us", "between the two events around the work, on its stream", nullable=True),
     _us("issue_us", "host clock from before the first launch call until the last has returned"),
     _us("total_us", "host clock from before the first launch call until the stream was synchronized"),
 )
-"""One row a timed repetition; the files under ``results/``."""
+"""One row a timed repetition; the files under ``results/``, from record format 3 on."""
+
+NEW_IN_3 = ("attempt", "placement", "offset_bytes", "replays")
+RAW_BEFORE_3 = tuple(column for column in RAW if column.name not in NEW_IN_3)
+"""Earlier formats: one attempt, one buffer, one graph launch in an interval of mode ``replay``."""
 
 IDENTITY: tuple[Column, ...] = (
     Column("site", "str", "folder the result is filed in"),

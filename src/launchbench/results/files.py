@@ -23,7 +23,7 @@ import pydantic
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results.columns import RAW
+from launchbench.results.columns import RAW, RAW_BEFORE_3
 from launchbench.results.layout import LAUNCH, LAYOUT, find_files, is_linked_folder, job_kind
 from launchbench.results.record import RECORD_FORMAT, RawFile, Record, card_id
 from launchbench.results.tables import parse_csv
@@ -203,13 +203,21 @@ def read_raw(record: Record, folder: Path) -> pd.DataFrame:
     data = _content(path)
     if hashlib.sha256(data).hexdigest() != record.raw.sha256:
         raise _error(path, _damage(data, record.raw))
-    frame = parse_csv(io.BytesIO(data), RAW, str(path))
+    frame = _with_all_columns(record, data, path)
     if (len(data), len(frame)) != (record.raw.size_bytes, record.raw.rows):
         found, said = f"{len(data)} bytes, {len(frame)} rows", f"{record.raw.size_bytes} and {record.raw.rows}"
         raise _error(path, f"{found}; its record says {said}")
     if (frame["launch_count"] != record.launch_count).any():
         raise _error(path, f"launch_count differs from the record's {record.launch_count}")
     return frame
+
+
+def _with_all_columns(record: Record, data: bytes, path: Path) -> pd.DataFrame:
+    if record.format == RECORD_FORMAT:
+        return parse_csv(io.BytesIO(data), RAW, str(path))
+    frame = parse_csv(io.BytesIO(data), RAW_BEFORE_3, str(path))
+    frame = frame.assign(attempt=0, placement=0, offset_bytes=0, replays=(frame["mode"] == "replay").astype("int64"))
+    return frame[[column.name for column in RAW]]
 
 
 def _damage(data: bytes, raw: RawFile) -> str:

@@ -11,16 +11,16 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Raised whenever the meaning of a timed interval changes; old results then no longer mix with new ones.
 
-1: one-off costs are those of the block's only graph. 2: of several, after one that is thrown away.
+1: one-off costs are those of the block's only graph. 2: of several, after one that is thrown away. 3: every
+mode at many placements of the buffer, in a random order, with few repetitions at each.
 """
 
 LaunchPath = Literal["native-driver", "native-runtime", "cuda-python"]
 Kernel = Literal["tiny", "empty"]
-Mode = Literal["loop", "replay"]
-PlacedMode = Literal[
+Mode = Literal[
     "loop",
     "replay",
     "replay-batch",
@@ -34,6 +34,8 @@ PlacedMode = Literal[
 LAUNCH_PATHS: tuple[str, ...] = get_args(LaunchPath)
 KERNELS: tuple[str, ...] = get_args(Kernel)
 MODES: tuple[str, ...] = get_args(Mode)
+COMPARED_MODES = ("loop", "replay")
+"""What every block has, and what the headline figures are made from; the other modes say where their time goes."""
 
 MAX_LAUNCH_COUNT = 1_048_576
 FLOAT32_EXACT_COUNT = 16_777_216
@@ -49,8 +51,8 @@ class Protocol(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: int = Field(PROTOCOL_VERSION, description="meaning of the timed intervals")
-    repetitions: int = Field(ge=1, description="timed repetitions of loop and of replay, alternating")
-    warmup_rounds: int = Field(ge=1, description="untimed rounds, one loop and one replay each, before them")
+    repetitions: int = Field(ge=1, description="timed repetitions of every mode, at each placement from version 3 on")
+    warmup_rounds: int = Field(ge=1, description="untimed rounds of all modes before them")
     warmup_ms: int = Field(ge=0, description="the untimed rounds go on for at least this long")
     placements: int | None = Field(None, ge=1, description="places of the buffer; repetitions are of each")
     full_placements: int | None = Field(None, ge=1, description="how many of them get every mode")

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from launchbench.results.protocol import MAX_LAUNCH_COUNT, Kernel, LaunchPath, Protocol
+from launchbench.results.protocol import MAX_LAUNCH_COUNT, Kernel, LaunchPath, Mode, Protocol
 
-RECORD_FORMAT = "launchbench-record/2"
+RECORD_FORMAT = "launchbench-record/3"
 
 
 def _moment(text: str) -> str:
@@ -189,7 +189,15 @@ class Block(_Part):
     instantiate_us: Samples
     upload_us: Samples
     first_replay_us: Samples = Field(description="first replay after upload, host clock, with synchronize")
-    buffer_address: str = Field(pattern=r"^0x[0-9a-f]+$")
+    recapture_us: list[Microseconds] = Field([], description="capturing the loop anew on another buffer")
+    update_us: list[Microseconds] = Field([], description="cuGraphExecUpdate with that capture")
+    refused_updates: int = Field(0, ge=0, description="updates that the driver refused, so that a graph was made")
+    graph_bytes: list[int] = Field([], description="device memory that instantiating and uploading took")
+    not_timed: dict[Mode, str] = Field({}, description="mode -> why it cannot be timed here")
+    attempt: int = Field(0, ge=0, description="0, and more where an earlier one failed a guard")
+    buffer_address: str = Field(
+        pattern=r"^0x[0-9a-f]+$", description="of the buffer; of the allocation that the placements lie in, if any"
+    )
     started_utc: Utc
     before: DeviceState
     after: DeviceState
@@ -198,11 +206,13 @@ class Block(_Part):
 class Record(_Part):
     """One job: one GPU, one N."""
 
-    format: Literal["launchbench-record/1", "launchbench-record/2"]
+    format: Literal["launchbench-record/1", "launchbench-record/2", "launchbench-record/3"]
     run_id: SafeName = Field(description="unique; also the stem of the two files")
     site: SafeName
     label: SafeName
     launch_count: int = Field(ge=1, le=MAX_LAUNCH_COUNT, description="N")
+    trial: int = Field(1, ge=1, description="number of this fresh process among those of its cell, from 1")
+    seed: int | None = Field(None, ge=0, description="decided the placements and the order of the modes")
     started_utc: Utc
     finished_utc: Utc
     raw: RawFile
