@@ -92,7 +92,8 @@ def _pointers(arguments: argparse.Namespace) -> None:
     import platform
 
     from launchbench.pointers import job
-    from launchbench.results.pointers_files import write_receipt
+    from launchbench.results.extra_files import write_receipt
+    from launchbench.results.pointers_files import POINTERS
 
     config = _config(arguments)
     request = job.Request(
@@ -106,7 +107,7 @@ def _pointers(arguments: argparse.Namespace) -> None:
     record = job.run(request, config)
     print(record, flush=True)
     if arguments.receipt:
-        write_receipt(arguments.receipt, record, Path(config.results_dir))
+        write_receipt(POINTERS, arguments.receipt, record, Path(config.results_dir))
 
 
 def _reasons(arguments: argparse.Namespace) -> None:

@@ -11,8 +11,9 @@ import yaml
 
 from launchbench.pointers.memcheck import read_report
 from launchbench.pointers.sanitizer import Tool, find_tool
+from launchbench.results.extra_files import read_extras
 from launchbench.results.pointers import PointersRecord
-from launchbench.results.pointers_files import read_pointers
+from launchbench.results.pointers_files import POINTERS
 from launchbench.results.pointers_words import SCENARIOS
 from tests.gpu.test_real_card import cards, pytestmark
 
@@ -30,7 +31,7 @@ def record(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Pointers
     command += ["--binaries", str(binaries)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stderr
-    [result], problems = read_pointers(folder / "results")
+    [result], problems = read_extras(POINTERS, folder / "results")
     assert problems == []
     return result.record
 

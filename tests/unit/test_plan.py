@@ -351,9 +351,9 @@ def test_a_pipe_in_place_of_a_receipt_or_a_record_is_not_read() -> None:
     code = (
         "from launchbench.config.model import Config\n"
         "from launchbench.workflow.plan import Cell, Plan\n"
-        "from launchbench.workflow.pointers import PointersPlan\n"
+        "from launchbench.workflow.extra import ExtraPlan\n"
         "plan = Plan(Config(site='lab', launch_counts=(8,)))\n"
-        f"print(plan.receipt(Cell('t4', '{CARD}', 8)), PointersPlan(plan).receipt('t4', '{CARD}'))\n"
+        f"print(plan.receipt(Cell('t4', '{CARD}', 8)), ExtraPlan(plan, 'pointers').receipt('t4', '{CARD}'))\n"
         "print(len(Plan(Config(site='lab', launch_counts=(8,), cards='listed')).cells()))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from launchbench.errors import LaunchbenchError
-from launchbench.results import pointers_files
+from launchbench.results import extra_files
+from launchbench.results.extra_files import files_of, read_extras
 from launchbench.results.files import read_results
 from launchbench.results.pointers import PointersRecord
-from launchbench.results.pointers_files import files_of, read_pointers, write_pointers
+from launchbench.results.pointers_files import POINTERS, write_pointers
 from launchbench.results.pointers_words import CURES, SCENARIOS
 from tests.unit.fabricate import write_job
 from tests.unit.test_pointers import CARD, UUID
@@ -83,7 +84,7 @@ def record_of(results: Path) -> Path:
 
 
 def test_the_record_and_its_files(done: Path) -> None:
-    [result], problems = read_pointers(done / "sim")
+    [result], problems = read_extras(POINTERS, done / "sim")
     record = result.record
     assert problems == [] and result.site == "lab"
     assert record.device.virtual and record.device.uuid == UUID and record.label == "h100"
@@ -97,14 +98,14 @@ def test_the_record_and_its_files(done: Path) -> None:
     assert [(check.cure, check.launch_count, check.outcome) for check in record.cures] == [
         (cure, count, "right-buffer") for count in (8, 64) for cure in CURES
     ]
-    assert len(result.cures) == record.cures_file.rows == 2 * 4 * 8
+    assert len(result.table) == record.cures_file.rows == 2 * 4 * 8
     assert record.protocol.launch_counts == [8, 64] and record.before.taken_utc < record.after.taken_utc
     sizes = json.loads((done / "receipt.json").read_text())["size_bytes"]
     assert set(sizes) == {str(path.relative_to(done / "sim")) for path in (done / "sim").rglob("*.*")}
 
 
 def test_what_the_sanitizer_said_is_kept_and_parsed(done: Path) -> None:
-    [result], _ = read_pointers(done / "sim")
+    [result], _ = read_extras(POINTERS, done / "sim")
     sanitizer = result.record.sanitizer
     assert (sanitizer.version, sanitizer.source) == ("2025.3.1.0", "CUDA_HOME")
     runs = {run.scenario: run for run in sanitizer.runs}
@@ -122,7 +123,7 @@ def test_what_the_sanitizer_said_is_kept_and_parsed(done: Path) -> None:
     assert unowned.report
     kept = (result.path.parent / unowned.report.file).read_text()
     assert kept == f"========= COMPUTE-SANITIZER\n{NEW}"
-    assert [path.name.split(".", 1)[1] for path in files_of(result.path)] == [
+    assert [path.name.split(".", 1)[1] for path in files_of(POINTERS, result.path)] == [
         *("json", "csv"),
         *(f"sanitizer-{name}.txt" for name in SCENARIOS),
     ]
@@ -132,7 +133,7 @@ def test_launch_results_and_pointers_results_are_not_taken_for_each_other(result
     launch = write_job(results, 8)
     found, problems = read_results(results)
     assert [one.path for one in found] == [launch] and problems == []
-    pointed, problems = read_pointers(results)
+    pointed, problems = read_extras(POINTERS, results)
     assert [one.path for one in pointed] == [record_of(results.joinpath("lab", "h100"))] and problems == []
 
 
@@ -143,7 +144,7 @@ def test_a_record_under_a_name_of_the_other_kind_is_refused_and_not_lost(results
     assert problem.path == renamed and "launchbench-pointers/1" in problem.reason
     launch = write_job(results, 8)
     launch.rename(launch.with_name(f"{path.stem[:-1]}x.json"))
-    _, problems = read_pointers(results)
+    _, problems = read_extras(POINTERS, results)
     assert any("launchbench-record/" in one.reason for one in problems)
 
 
@@ -173,7 +174,7 @@ def test_every_damage_is_said_once_with_its_file(
         file.unlink()
     else:
         file.write_bytes(content)
-    found, [problem] = read_pointers(results)
+    found, [problem] = read_extras(POINTERS, results)
     assert found == [] and reason in problem.reason
     assert problem.path == (file if content is not None or suffix != ".json" else file.with_suffix(".csv"))
     assert (problem.site, problem.label, problem.card) == ("lab", "h100", "12345678")
@@ -183,11 +184,11 @@ def test_every_damage_is_said_once_with_its_file(
 def test_nothing_is_replaced_and_nothing_half_written_is_left(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [result], _ = read_pointers(results)
+    [result], _ = read_extras(POINTERS, results)
     dumped = result.record.model_dump()
     fields = {name: dumped[name] for name in PointersRecord.model_fields if name not in ("format", "cures_file")}
     with pytest.raises(LaunchbenchError, match="exists already; results are never replaced"):
-        write_pointers(results, fields, result.cures, {})
+        write_pointers(results, fields, result.table, {})
 
     written = []
 
@@ -198,9 +199,9 @@ def test_nothing_is_replaced_and_nothing_half_written_is_left(
         path.write_bytes(data)
         written.append(path)
 
-    monkeypatch.setattr(pointers_files, "write_atomically", full)
+    monkeypatch.setattr(extra_files, "write_atomically", full)
     with pytest.raises(LaunchbenchError, match="No space left"):
-        write_pointers(tmp_path / "other", fields, result.cures, {"victim": b"text"})
+        write_pointers(tmp_path / "other", fields, result.table, {"victim": b"text"})
     assert len(written) == 2 and not any(path.exists() for path in written)
 
 
@@ -222,7 +223,7 @@ def test_cures_that_cannot_be_tried_are_failed_and_the_scenarios_are_kept(
     """And there is no sanitizer."""
     ended = measure(virtual_gpu, binaries, tmp_path, [Fault("cuGraphGetNodes", 2)])
     assert ended.returncode == 0, ended.stderr
-    [result], _ = read_pointers(tmp_path / "sim")
+    [result], _ = read_extras(POINTERS, tmp_path / "sim")
     failed = {check.cure: check.reason for check in result.record.cures if check.outcome == "failed"}
     assert set(failed) == {"node-params"} and "cuGraphGetNodes failed" in str(failed["node-params"])
     assert {run.verdict for run in result.record.sanitizer.runs} == {"not-run"}

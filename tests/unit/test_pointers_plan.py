@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from launchbench.config.model import Config
-from launchbench.results.pointers_files import write_receipt
+from launchbench.results.extra_files import write_receipt
+from launchbench.results.pointers_files import POINTERS
+from launchbench.workflow.extra import ExtraPlan
 from launchbench.workflow.plan import CARDS_VARIABLE, Plan
-from launchbench.workflow.pointers import PointersPlan
 from tests.unit.fabricate import uuid, write_job
 from tests.unit.fabricate_pointers import write_pointers_job
 
@@ -24,8 +25,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CARDS_VARIABLE, json.dumps([["t4", CARD], ["h100", "cccccccc"]]))
 
 
-def a_plan(**settings: Any) -> PointersPlan:
-    return PointersPlan(Plan(Config.model_validate({"site": "lab", "extras": ["pointers"]} | settings)))
+def a_plan(**settings: Any) -> ExtraPlan:
+    plan = Plan(Config.model_validate({"site": "lab", "extras": ["pointers"]} | settings))
+    return ExtraPlan(plan, "pointers")
 
 
 def test_one_job_a_card_whatever_the_counts() -> None:
@@ -39,7 +41,7 @@ def test_one_job_a_card_whatever_the_counts() -> None:
 def test_a_receipt_counts_while_all_its_files_are_there() -> None:
     path = write_pointers_job(Path("results"), reports={"control": "text"})
     receipt = Path(a_plan().receipt("t4", CARD))
-    write_receipt(receipt, path, Path("results"))
+    write_receipt(POINTERS, receipt, path, Path("results"))
     assert set(json.loads(receipt.read_text())["size_bytes"]) == {
         str(file.relative_to("results")) for file in path.parent.iterdir()
     }
@@ -66,8 +68,7 @@ def test_what_is_stored_is_not_queued_again() -> None:
 
 
 def test_what_decides_a_job() -> None:
-    base = a_plan().protocol()
-    for key, value in {"launch_counts": [8], "repetitions": 51, "warmup_rounds": 6, "warmup_ms": 1}.items():
-        assert a_plan(**{key: value}).protocol() != base
-    for key, value in {"kernels": ["tiny"], "site": "other", "architectures": ["sm_90"]}.items():
-        assert a_plan(**{key: value}).protocol() == base
+    names = ("launch_counts", "warmup_ms")
+    base = a_plan().protocol(*names)
+    assert a_plan(launch_counts=[8]).protocol(*names) != base != a_plan(warmup_ms=1).protocol(*names)
+    assert a_plan(site="other", repetitions=51).protocol(*names) == base

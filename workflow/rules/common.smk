@@ -1,8 +1,8 @@
 """Validated configuration and the plan of this run; no rule."""
 
 from launchbench.workflow.cluster import RESOURCES, check_resources
+from launchbench.workflow.extra import ExtraPlan
 from launchbench.workflow.plan import Plan
-from launchbench.workflow.pointers import PointersPlan
 from launchbench.build.compile import build_flags
 from launchbench.sources import (
     AGGREGATING_MODULES,
@@ -29,7 +29,7 @@ CONFIG = or_exit(
 )
 hand_to_commands(CONFIG)
 PLAN = Plan(CONFIG, again=measures_again)
-POINTERS = PointersPlan(PLAN)
+POINTERS = ExtraPlan(PLAN, "pointers")
 or_exit(PLAN.cells)  # asks for the cards once, before any rule does
 BUILD = CONFIG.build_dir
 REPORTS = CONFIG.reports_dir

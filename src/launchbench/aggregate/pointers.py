@@ -18,9 +18,10 @@ from launchbench.aggregate.gaps import problem_row
 from launchbench.pointers.outcome import first_failure
 from launchbench.results import columns, pointers_columns, tables
 from launchbench.results.columns import Column
+from launchbench.results.extra_files import ExtraResult, read_extras
 from launchbench.results.files import write_atomically
 from launchbench.results.pointers import AccessError, PointersRecord, SanitizerRun, Seen
-from launchbench.results.pointers_files import PointersResult, read_pointers
+from launchbench.results.pointers_files import POINTERS
 from launchbench.results.pointers_words import CURES, SCENARIOS
 from launchbench.results.record import card_id
 from launchbench.wording import one_line
@@ -42,7 +43,7 @@ class PointersTables:
 
 def tabulate(results_dir: Path) -> PointersTables:
     """Read every pointers job under ``results_dir``; a broken file becomes a row of ``gaps``."""
-    results, problems = read_pointers(results_dir)
+    results, problems = read_extras(POINTERS, results_dir)
     results.sort(key=lambda one: (one.site, one.record.label, one.record.device.uuid, one.record.started_utc))
     scenarios = [row for result in results for row in _scenario_rows(result, results_dir)]
     cures = [row for result in results for row in _cure_rows(result)]
@@ -79,7 +80,7 @@ def _table(rows: Sequence[dict[str, Any]], table: tuple[Column, ...], name: str)
     return tables.validate(frame, table, name)
 
 
-def _identity(result: PointersResult) -> dict[str, Any]:
+def _identity(result: ExtraResult[PointersRecord]) -> dict[str, Any]:
     record = result.record
     return {
         "site": one_line(result.site),
@@ -97,7 +98,7 @@ def _identity(result: PointersResult) -> dict[str, Any]:
     }
 
 
-def _scenario_rows(result: PointersResult, results_dir: Path) -> list[dict[str, Any]]:
+def _scenario_rows(result: ExtraResult[PointersRecord], results_dir: Path) -> list[dict[str, Any]]:
     record = result.record
     runs = {run.scenario: run for run in record.sanitizer.runs}
     folder = result.path.parent.relative_to(results_dir).as_posix()
@@ -166,11 +167,11 @@ def _launching(frames: list[str]) -> str:
     return next(calls, next(iter(frames), ""))
 
 
-def _cure_rows(result: PointersResult) -> list[dict[str, Any]]:
+def _cure_rows(result: ExtraResult[PointersRecord]) -> list[dict[str, Any]]:
     rows = []
     for check in sorted(result.record.cures, key=lambda one: (CURES.index(one.cure), one.launch_count)):
-        mine = (result.cures["cure"] == check.cure) & (result.cures["launch_count"] == check.launch_count)
-        own = result.cures[mine]
+        mine = (result.table["cure"] == check.cure) & (result.table["launch_count"] == check.launch_count)
+        own = result.table[mine]
         # A cure that once wrote to the wrong buffer has no time worth telling.
         used = own if check.outcome == "right-buffer" else own.iloc[:0]
         rows.append(

@@ -25,10 +25,11 @@ from launchbench.pointers.lines import read_lines
 from launchbench.pointers.memcheck import conclude, read_report
 from launchbench.pointers.outcome import SETTING_UP, first_failure, judge
 from launchbench.pointers.sanitizer import Tool, find_tool, run_under
+from launchbench.results.extra_files import new_extra_id
 from launchbench.results.pointers import CureCheck, CuresProtocol, Seen
 from launchbench.results.pointers_columns import CURE_REPETITIONS
-from launchbench.results.pointers_files import new_pointers_id, write_pointers
-from launchbench.results.pointers_words import CURES, SCENARIOS
+from launchbench.results.pointers_files import write_pointers
+from launchbench.results.pointers_words import CURES, KIND, SCENARIOS
 from launchbench.results.record import utc_text
 from launchbench.sources import POINTERS_MODULES
 
@@ -84,7 +85,7 @@ def run(request: Request, config: Config) -> Path:
         )
         checks, rows = _cures(card, request.binaries, protocol)
         fields: dict[str, Any] = {
-            "run_id": new_pointers_id(card.id, started),
+            "run_id": new_extra_id(KIND, card.id, started),
             "site": request.site,
             "label": request.label,
             "started_utc": utc_text(started),

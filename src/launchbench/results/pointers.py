@@ -1,8 +1,4 @@
-"""The record of one pointers job: what replays of a dangling graph did, what the sanitizer saw, what the cures did.
-
-Models only: nothing here asks a device or reads a file. A value that could not be had is ``None``; a reason says why.
-Format ``launchbench-pointers/1``, apart from that of launch records: neither reader takes the other's files.
-"""
+"""The record of one pointers job: what replays of a dangling graph did, what the sanitizer saw, what the cures did."""
 
 from __future__ import annotations
 
@@ -11,20 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from launchbench.results.extra import ExtraRecord, TableFile, TextFile
 from launchbench.results.pointers_words import SCENARIOS, Cure, CureOutcome, Outcome, Scenario, Step, Verdict
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
-from launchbench.results.record import (
-    Code,
-    Device,
-    DeviceState,
-    Host,
-    SafeName,
-    Sha256,
-    Slurm,
-    Software,
-    Utc,
-    _Part,
-)
+from launchbench.results.record import _Part
 
 POINTERS_FORMAT = "launchbench-pointers/1"
 
@@ -77,14 +63,6 @@ class AccessError(_Part):
     host_frames: list[str] = Field(default_factory=list, description="of the host back trace, innermost first")
 
 
-class TextFile(_Part):
-    """A file beside the record that it vouches for."""
-
-    file: SafeName
-    sha256: Sha256
-    size_bytes: int = Field(ge=0)
-
-
 class SanitizerRun(_Part):
     """One scenario of the stand-alone program under compute-sanitizer."""
 
@@ -119,12 +97,6 @@ class CureCheck(_Part):
     reason: str | None = None
 
 
-class CuresFile(TextFile):
-    """The CSV of the cures' repetitions; columns as in ``pointers_columns.CURE_REPETITIONS``."""
-
-    rows: int = Field(ge=0)
-
-
 class CuresProtocol(_Part):
     """How the cures were timed."""
 
@@ -134,27 +106,15 @@ class CuresProtocol(_Part):
     warmup_ms: int = Field(ge=0)
 
 
-class PointersRecord(_Part):
+class PointersRecord(ExtraRecord):
     """One job: one GPU."""
 
     format: Literal["launchbench-pointers/1"]
-    run_id: SafeName = Field(description="unique; also the stem of its files")
-    site: SafeName
-    label: SafeName
-    started_utc: Utc
-    finished_utc: Utc
     scenarios: dict[Scenario, Seen]
     sanitizer: Sanitizer
     cures: list[CureCheck]
-    cures_file: CuresFile
+    cures_file: TableFile = Field(description="repetitions of the cures: pointers_columns.CURE_REPETITIONS")
     protocol: CuresProtocol
-    before: DeviceState
-    after: DeviceState
-    device: Device
-    host: Host
-    software: Software
-    code: Code
-    slurm: Slurm | None = None
 
     @model_validator(mode="after")
     def _check_complete(self) -> Self:
@@ -166,9 +126,9 @@ class PointersRecord(_Part):
             raise ValueError("cures: one of them is there twice")
         return self
 
-    def to_json(self) -> str:
-        """The record as it is written to disk: indented JSON with a final newline."""
-        return self.model_dump_json(indent=1) + "\n"
+    def table(self) -> TableFile:
+        """The CSV of the cures' repetitions."""
+        return self.cures_file
 
     def files(self) -> list[TextFile]:
         """All files that the record vouches for."""
