@@ -24,7 +24,7 @@ __all__ = ["pytestmark"]
 def record(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> PointersRecord:
     """One job with few repetitions."""
     folder = tmp_path_factory.mktemp("pointers")
-    settings = {"site": "lab", "launch_counts": [8, 64], "repetitions": 7, "warmup_rounds": 2, "warmup_ms": 0}
+    settings = {"site": "lab", "launch_counts": [8, 64], "cure_repetitions": 7, "warmup_rounds": 2, "warmup_ms": 0}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings))
     card = cards(folder)[0]
     command = [sys.executable, "-m", "launchbench", "pointers", "--label", card["label"], "--card", card["card"]]

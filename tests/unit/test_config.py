@@ -22,8 +22,9 @@ from launchbench.errors import LaunchbenchError
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
-    "site, cards, launch_counts, launch_paths, kernels, extras, repetitions, warmup_rounds, "
-    "warmup_ms, architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
+    "site, cards, launch_counts, launch_paths, kernels, extras, trials, placements, full_placements, pool_mib, "
+    "repetitions, warmup_rounds, warmup_ms, cure_repetitions, "
+    "architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
 )
 COUNT = "a whole number from 1 to 1048576"
 LIST = "a list of at least one entry, for example"
@@ -86,7 +87,9 @@ def test_defaults() -> None:
     assert config.launch_counts == (8, 64, 512, 4096)
     assert config.launch_paths == ("native-driver", "cuda-python")
     assert config.kernels == ("tiny", "empty")
-    assert (config.repetitions, config.warmup_rounds, config.warmup_ms) == (50, 5, 200)
+    assert (config.trials, config.placements, config.full_placements, config.pool_mib) == (3, 600, 25, 512)
+    assert (config.repetitions, config.warmup_rounds, config.warmup_ms) == (4, 5, 200)
+    assert config.cure_repetitions == 50
     assert config.architectures == ("sm_75", "sm_80", "sm_90")
     assert {label: gpu.compute_capability for label, gpu in config.gpus.items()} == {
         "t4": "7.5",
@@ -175,13 +178,29 @@ def test_whole_numbers_are_strict(value: Any, shown: str, hint: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "low", "high"),
-    [("repetitions", 1, 100_000), ("warmup_rounds", 1, 10_000), ("warmup_ms", 0, 60_000)],
+    [
+        ("trials", 1, 1000),
+        ("placements", 1, 100_000),
+        ("full_placements", 1, 100_000),
+        ("pool_mib", 1, 65_536),
+        ("repetitions", 1, 100_000),
+        ("warmup_rounds", 1, 10_000),
+        ("warmup_ms", 0, 60_000),
+        ("cure_repetitions", 1, 100_000),
+    ],
 )
 def test_bounds(key: str, low: int, high: int) -> None:
-    assert getattr(load({key: low}), key) == low
-    assert getattr(load({key: high}), key) == high
+    together = {"placements": {"full_placements": 1}, "full_placements": {"placements": 100_000}}.get(key, {})
+    assert getattr(load(together | {key: low}), key) == low
+    assert getattr(load(together | {key: high}), key) == high
     for value in (low - 1, high + 1):
         assert refused({key: value}) == [f"{key}: got {value}; expected a whole number from {low} to {high}"]
+
+
+def test_no_more_full_placements_than_placements() -> None:
+    expected = "full_placements: got 25; expected at most placements, which is 10"
+    assert refused({"placements": 10}) == [expected]
+    assert load({"placements": 10, "full_placements": 10}).full_placements == 10
 
 
 EXAMPLES = {

@@ -29,7 +29,7 @@ SETTINGS = {
     "results_dir": "sim",
     "virtual_results": "allow",
     "launch_counts": [8, 64],
-    "repetitions": 8,
+    "cure_repetitions": 8,
     "warmup_rounds": 1,
     "warmup_ms": 0,
 }

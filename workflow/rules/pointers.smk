@@ -18,7 +18,7 @@ rule pointers:
         **{name: asked_of_cluster(name) for name in RESOURCES if CONFIG.slurm},
         measurements=1,
     params:
-        protocol=POINTERS.protocol("launch_counts", "repetitions", "warmup_rounds", "warmup_ms"),
+        protocol=POINTERS.protocol("launch_counts", "cure_repetitions", "warmup_rounds", "warmup_ms"),
         code=digest(*POINTERS_MODULES),
         binaries=subpath(input.fatbin, parent=True),
     message:

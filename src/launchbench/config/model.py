@@ -133,14 +133,31 @@ class Config(_Strict):
         (),
         description="what else is done once on each card: pointers = replays after a free, compute-sanitizer, cures",
     )
+    trials: Annotated[int, whole(1, 1000)] = Field(
+        3, description="fresh processes for each card and N, each a job of its own"
+    )
+    placements: Annotated[int, whole(1, 100_000)] = Field(
+        600,
+        description="places of the buffer that the replay of tiny is timed at, on the first native launch path (the "
+        "first path where none is native); every other launch path and kernel has full_placements of them",
+    )
+    full_placements: Annotated[int, whole(1, 100_000)] = Field(
+        25, description="how many of them get every mode, not the replay alone; at most placements"
+    )
+    pool_mib: Annotated[int, whole(1, 65_536)] = Field(
+        512, description="device memory that the placements are drawn from, in MiB"
+    )
     repetitions: Annotated[int, whole(1, 100_000)] = Field(
-        50, description="timed repetitions of loop and of replay, per launch path and kernel"
+        4, description="timed repetitions of every mode at each placement that has it"
     )
     warmup_rounds: Annotated[int, whole(1, 10_000)] = Field(
-        5, description="untimed rounds before them, one loop and one replay each"
+        5, description="untimed rounds of all modes at the first placement; each of the others has one"
     )
     warmup_ms: Annotated[int, whole(0, 60_000)] = Field(
         200, description="the untimed rounds go on for at least this long, in milliseconds"
+    )
+    cure_repetitions: Annotated[int, whole(1, 100_000)] = Field(
+        50, description="extras: pointers alone: timed repetitions of every cure at each N"
     )
     architectures: Annotated[tuple[str, ...], _ARCHITECTURES] = Field(
         ("sm_75", "sm_80", "sm_90"),
@@ -189,6 +206,9 @@ class Config(_Strict):
         if self.virtual_results == "allow" and real["results_dir"].is_relative_to(os.path.realpath("results")):
             expected = "refuse, or a results_dir apart from 'results', where only measured results lie"
             problems.append((("virtual_results",), "got 'allow'", expected))
+        if self.full_placements > self.placements:
+            expected = f"at most placements, which is {self.placements}"
+            problems.append((("full_placements",), f"got {self.full_placements}", expected))
         for label in (label for label in self.slurm if label not in self.gpus):
             problems.append((("slurm", label), "got a label that gpus has not", f"one of {', '.join(self.gpus)}"))
         types: dict[GpuType, str] = {}

@@ -79,7 +79,7 @@ def run(request: Request, config: Config) -> Path:
         sanitizer, reports = _sanitized(card, request.binaries)
         protocol = CuresProtocol(
             launch_counts=list(config.launch_counts),
-            repetitions=config.repetitions,
+            repetitions=config.cure_repetitions,
             warmup_rounds=config.warmup_rounds,
             warmup_ms=config.warmup_ms,
         )
