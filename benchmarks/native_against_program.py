@@ -50,34 +50,32 @@ PARTS = {"loops": LOOPS, "control": CONTROL, "placements": PLACEMENTS}
 
 def launchbench_rows(part: Part, binaries: Path) -> pd.DataFrame:
     """The part in this process, by launchbench; columns as the program's CSV."""
-    import gc
-
     from cuda.core import Device, ObjectCode
 
     from launchbench.measure.driver import DeviceMemory
+    from launchbench.measure.modes import Block
     from launchbench.measure.native import NativeLoops
-    from launchbench.measure.timing import make_loop, time_block
-    from launchbench.results.protocol import Protocol
+    from launchbench.measure.placements import Placement, time_placements
+    from launchbench.results.protocol import COMPARED_MODES, Protocol
 
     device = Device(0)
     device.set_current()
     stream = device.create_stream()
-    kernel = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes()).get_kernel(part.kernel)
+    kernels = {part.kernel: ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes()).get_kernel(part.kernel)}
     loops = NativeLoops(binaries / "liblaunchloops.so")
     protocol = Protocol(repetitions=part.repetitions, warmup_rounds=part.warmup_rounds, warmup_ms=part.warmup_ms)
+    rng = np.random.default_rng()
+    placements = [Placement(i, i * (BUFFER_BYTES // part.offsets), full=True) for i in range(part.offsets)]
     frames = []
-    gc.freeze()  # what is imported by now need not be searched again at each of hundreds of blocks
     with DeviceMemory(BUFFER_BYTES if part.offsets > 1 else 4) as buffer:
-        for offset in range(0, BUFFER_BYTES, BUFFER_BYTES // part.offsets):
-            for count in part.counts:
-                address = buffer.address + offset
-                loop = make_loop("native-runtime", part.kernel, kernel, loops, stream, address, count)
-                timing = time_block(
-                    device, stream, loop, int(part.kernel == "tiny"), count, address, protocol, one_off_samples=1
-                )
-                if timing.observed_count != timing.expected_count:
-                    sys.exit(f"wrong count: {timing}")
-                frames.append(timing.frame(count, "native-runtime", part.kernel).assign(offset_bytes=offset))
+        for count in part.counts:
+            block = Block("native-runtime", part.kernel, count, COMPARED_MODES, kernels, loops, stream)
+            timing = time_placements(
+                device, stream, block, buffer.address, placements, rng, protocol, lambda what, done, of: None
+            )
+            if timing.observed_count != timing.expected_count:
+                sys.exit(f"wrong count: {timing}")
+            frames.append(timing.frame(count, "native-runtime", part.kernel))
     return pd.concat(frames)
 
 

@@ -63,7 +63,7 @@ class Study:
         """The project and the results of all cards."""
         clone_into(self.root)
         settings = yaml.safe_load((self.root / "config.yaml").read_text())
-        settings |= {"site": SITE, "results_dir": "simulated-results", "virtual_results": "allow"}
+        settings |= {"site": SITE, "results_dir": "simulated-results", "virtual_results": "allow", "trials": 1}
         (self.root / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
         with ProcessPoolExecutor() as pool:
             for _ in pool.map(self.add_card, range(self.cards), chunksize=8):
@@ -132,30 +132,30 @@ class Study:
             (self.root / "build" / "cuda").mkdir(parents=True, exist_ok=True)
             (self.root / "build" / "cuda" / name).write_bytes(b"simulated\n")
         for record in sorted(results.rglob("*.json")):
-            count, card = record.name.split("-")[:2]
+            count, card = record.name.split("-")[0], record.parent.name
             if card not in numbers:
                 continue
             trial = trials[count, card]
             trials[count, card] += 1
             number = numbers[card] + self.cards * trial
             folder = self.root / "build" / "cells" / SITE / LABELS[number % len(LABELS)] / uuid(number)[4:12]
-            write_receipt(folder / f"n{int(count[1:])}.0.json", record, results)
+            write_receipt(folder / f"n{int(count[1:])}.t1.0.json", record, results)
         # One card by Snakemake itself, the others in the same words.
         self.time("(make receipts)", "snakemake", "--touch", "--forceall", "--cores", "1", "--quiet", "all", cells=1)
         self.steps.pop()
         kept = self.root / ".snakemake" / "metadata"
         known = [path.read_text() for path in kept.iterdir()]
         model = next(text for text in known if json.loads(text)["rule"] == "measure")
-        own = re.search(r"logs/measure/(\S+)/(\S+)/(\S+)/n(\d+)\.0\.log", model)
+        own = re.search(r"logs/measure/(\S+)/(\S+)/(\S+)/n(\d+)\.t1\.0\.log", model)
         for receipt in sorted((self.root / "build" / "cells").glob("*/*/*/*.json")):
             name = receipt.relative_to(self.root).as_posix()
             site, label, card, file = name.split("/")[2:]
             text = model.replace("/".join(own.group(1, 2, 3)), f"{site}/{label}/{card}")
             for flag, old, new in (("label", own[2], label), ("card", own[3], card)):
                 text = text.replace(f"--{flag}={old} ", f"--{flag}={new} ")
-            count = file.removeprefix("n").removesuffix(".0.json")
+            count = file.removeprefix("n").removesuffix(".t1.0.json")
             text = text.replace(f"--launch-count={own[4]} ", f"--launch-count={count} ")
-            text = text.replace(f"/n{own[4]}.0.", f"/n{count}.0.")
+            text = text.replace(f"/n{own[4]}.t1.0.", f"/n{count}.t1.0.")
             (kept / base64.urlsafe_b64encode(name.encode()).decode()).write_text(text)
 
 

@@ -65,16 +65,19 @@ def _measure(arguments: argparse.Namespace) -> None:
     if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
         expected = f"a whole number from 1 to {MAX_LAUNCH_COUNT}"
         raise LaunchbenchError(f"--launch-count: got {arguments.launch_count}; expected {expected}")
+    if arguments.trial < 1:
+        raise LaunchbenchError(f"--trial: got {arguments.trial}; expected a whole number from 1")
     request = job.Job(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
         launch_count=arguments.launch_count,
+        trial=arguments.trial,
         site=site_name(arguments.site) or config.site or host_slug(platform.node()),
         binaries=arguments.binaries,
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
     check_receipt(arguments.receipt)
-    place = (Path(config.build_dir), request.site, request.label, arguments.card, request.launch_count)
+    place = (Path(config.build_dir), request.site, request.label, arguments.card, request.launch_count, request.trial)
     if arguments.receipt:
         failures.forget_failure(*place)
     try:
@@ -114,7 +117,8 @@ def _reasons(arguments: argparse.Namespace) -> None:
     from launchbench.workflow.reasons import keep_reasons
 
     for failure in keep_reasons(arguments.log, Path(_config(arguments).build_dir)):
-        print(f"{failure.label} N={failure.launch_count}: {failure.reason}", file=sys.stderr)
+        subject = f"{failure.label} N={failure.launch_count} trial {failure.trial}"
+        print(f"{subject}: {failure.reason}", file=sys.stderr)
 
 
 def _aggregate(arguments: argparse.Namespace) -> None:
@@ -200,11 +204,12 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--wheels", type=Path, default=Path("build/nvcc"), help="where a fetched nvcc is kept")
     sub.add_argument("--nvcc-lock", type=Path, default=Path("requirements-nvcc.lock"), help="pins of that nvcc")
 
-    sub = command("measure", _measure, "measure one GPU at one N and file the result")
+    sub = command("measure", _measure, "measure one GPU at one N, one trial of it, and file the result")
     sub.add_argument("--site", help="folder under the results (default: that of the configuration)")
     sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
     sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
     sub.add_argument("--launch-count", required=True, type=int, help="N")
+    sub.add_argument("--trial", type=int, default=1, help="number of this trial, from 1 (default: 1)")
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 

@@ -19,9 +19,13 @@ def _folder(name: str) -> tuple[str, ...]:
 
 
 MEASURING_MODULES = (
+    "measure/blocks.py",
     "measure/driver.py",
+    "measure/gate.py",
     "measure/job.py",
+    "measure/modes.py",
     "measure/native.py",
+    "measure/placements.py",
     "measure/timing.py",
     "results/protocol.py",
 )

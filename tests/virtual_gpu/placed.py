@@ -47,16 +47,21 @@ def main() -> None:
     loops = NativeLoops(Path(binaries) / "liblaunchloops.so")
     block = Block(path, kernel, count, [name for name, reason in modes.items() if not reason], kernels, loops, stream)
     told: list[int] = []
+
+    def tell(what: str, done: int, of: int | None) -> None:
+        if what == "placements":
+            assert of == placements
+            told.append(done)
+
     with DeviceMemory(POOL_MIB << 20) as pool:
         places = draw(rng, pool.size_bytes, placements, full)
-        timing = time_placements(
-            device, stream, block, pool.address, places, rng, protocol, lambda done, _: told.append(done)
-        )
+        timing = time_placements(device, stream, block, pool.address, places, rng, protocol, tell)
     print(
         json.dumps(
             {
                 "pool": pool.address,
                 "modes": modes,
+                "not_timed": timing.not_timed,
                 "told": told,
                 "expected": timing.expected_count,
                 "observed": timing.observed_count,

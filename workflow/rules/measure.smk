@@ -1,4 +1,4 @@
-"""One job per card and N: binaries -> a CSV and a record under results/, which no rule owns, and a receipt."""
+"""One job per card, N and trial: binaries -> a CSV and a record under results/, which no rule owns, and a receipt."""
 
 
 rule measure:
@@ -7,9 +7,9 @@ rule measure:
         library=f"{BUILD}/cuda/liblaunchloops.so",
         manifest=f"{BUILD}/cuda/build.json",
     output:
-        receipt=f"{BUILD}/cells/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.json",
+        receipt=f"{BUILD}/cells/{{site}}/{{label}}/{{card}}/n{{launch_count}}.t{{trial}}.{{lost}}.json",
     log:
-        f"{BUILD}/logs/measure/{{site}}/{{label}}/{{card}}/n{{launch_count}}.{{lost}}.log",
+        f"{BUILD}/logs/measure/{{site}}/{{label}}/{{card}}/n{{launch_count}}.t{{trial}}.{{lost}}.log",
     conda:
         "../envs/launchbench.yaml"
     threads: 1
@@ -21,8 +21,8 @@ rule measure:
         code=digest(*MEASURING_MODULES),
         binaries=subpath(input.fatbin, parent=True),
     message:
-        "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}"
+        "measure {wildcards.label} (card {wildcards.card}) at N = {wildcards.launch_count}, trial {wildcards.trial}"
     shell:
         ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench measure --site={wildcards.site:q}"
         " --label={wildcards.label:q} --card={wildcards.card:q} --launch-count={wildcards.launch_count:q}"
-        " --binaries {params.binaries:q} --receipt {output.receipt:q} 2>&1 | tee -a {log:q}"
+        " --trial={wildcards.trial:q} --binaries {params.binaries:q} --receipt {output.receipt:q} 2>&1 | tee -a {log:q}"

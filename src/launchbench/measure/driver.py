@@ -32,6 +32,9 @@ INIT_CURES = {
 """What helps against the codes that end a process before it has asked for any module."""
 
 
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY of cuda.h
+
+
 class DriverError(LaunchbenchError):
     """A driver call that failed; ``code`` is its CUresult."""
 
@@ -41,7 +44,7 @@ class DriverError(LaunchbenchError):
         hint = f"; {MISFIT_CODES[code]}" if code in MISFIT_CODES else ""
         if call == "cuInit" and code in INIT_CURES:
             hint += f": {INIT_CURES[code]}"
-        if code == 2:
+        if code == OUT_OF_MEMORY:
             hint = "; the card's memory is full: nvidia-smi lists who holds it"
         if code == 34:
             hint = "; the libcuda.so.1 that was found is a toolkit's stub: take its folder out of LD_LIBRARY_PATH"

@@ -42,9 +42,17 @@ def host_facts(pci_bus_id: str | None) -> Host:
         hypervisor=cpu.get("Hypervisor vendor") or ("none seen" if cpu else None),
         kernel=platform.release() or None,
         os=_os_name(),
-        load_average_1min=round(os.getloadavg()[0], 2),
+        load_average_1min=load_average(),
         unavailable=missing,
     )
+
+
+def load_average() -> float | None:
+    """How many processes of this host ran or waited to, over the last minute; None where the kernel does not say."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
 
 
 def cpu_cores() -> list[int]:

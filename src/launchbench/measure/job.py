@@ -1,41 +1,39 @@
-"""One measurement job: one GPU, one N, every configured launch path and kernel, one CSV and one record."""
+"""One measurement job: one GPU, one N, one trial, every configured launch path and kernel; one CSV and one record."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import sys
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from launchbench.config.messages import escaped
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
+from launchbench.measure.blocks import Bench, measure_block
 from launchbench.measure.cards import Card, choose, visible_cards
-from launchbench.measure.driver import MISFIT_CODES, DeviceMemory, DriverError, call, driver_version, naming
+from launchbench.measure.driver import OUT_OF_MEMORY, DeviceMemory, DriverError, call, driver_version, naming
 from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
+from launchbench.measure.kernels import become_current, load_kernels
 from launchbench.measure.lock import card_lock, core_lock
+from launchbench.measure.modes import kernels_of
 from launchbench.measure.native import NativeLoops
-from launchbench.measure.progress import Progress
-from launchbench.measure.timing import FLOAT_BYTES, make_loop, time_block
-from launchbench.results import flags
 from launchbench.results.failures import ON_SIMULATED
 from launchbench.results.files import new_run_id, write_atomically, write_result
-from launchbench.results.protocol import Kernel as KernelName
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
 
-if TYPE_CHECKING:
-    from cuda.core import Device as CudaDevice
-    from cuda.core import Kernel, Stream
-
-
-OLDEST_OF_CUDA_13 = (7, 5)
-"""Compute capability of the oldest cards that CUDA 13 builds for, by its release notes; CUDA 12.9 also knows sm_50."""
+SEED_BITS = 53
+"""As many as every reader of JSON keeps of a whole number."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,7 @@ class Job:
         launch_count: N.
         site: folder under the results.
         binaries: folder with the products of ``launchbench build``.
+        trial: number of this fresh process among those of its cell, from 1.
     """
 
     label: str
@@ -55,11 +54,12 @@ class Job:
     launch_count: int
     site: str
     binaries: Path
+    trial: int = 1
 
 
 def protocol_of(config: Config) -> Protocol:
     """The part of the configuration that decides how a block is timed."""
-    return Protocol(repetitions=config.repetitions, warmup_rounds=config.warmup_rounds, warmup_ms=config.warmup_ms)
+    return Protocol(**config.model_dump(include=set(Protocol.model_fields) - {"version"}))
 
 
 def run(job: Job, config: Config) -> Path:
@@ -90,8 +90,8 @@ def load_on(card: Card, binaries: Path, config: Config) -> None:
     Raises:
         LaunchbenchError: the driver does not take them, says why and what helps; or a CUDA call failed.
     """
-    _become_current(card)
-    _load_kernels(binaries, card, config)
+    become_current(card)
+    load_kernels(binaries, card, kernels_of(config.launch_paths, config.kernels))
 
 
 def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
@@ -111,168 +111,80 @@ def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
 
 
 def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
+    begun_ns = time.perf_counter_ns()
     started = datetime.now(UTC)
     strangers = session.pids()
     if strangers and config.cards == "listed":
         # The scheduler was asked for a card of its own; elsewhere company is only flagged.
         found = f"{card.name} (card {card.id}) with the processes {', '.join(map(str, sorted(strangers)[:5]))} on it"
         raise LaunchbenchError(escaped(f"asked to measure {job.label} alone; found {found}: nothing was measured"))
-    device = _become_current(card)
+    device = become_current(card)
     with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()
     session.learn_own_pid(strangers)
-    kernels = _load_kernels(job.binaries, card, config)
-    loops = NativeLoops(job.binaries / "liblaunchloops.so")
+    kernels = load_kernels(job.binaries, card, kernels_of(config.launch_paths, config.kernels))
     protocol = protocol_of(config)
+    seed = secrets.randbits(SEED_BITS)
+    subject = f"{job.label} N={job.launch_count} trial {job.trial}"
 
-    blocks: list[Block] = []
-    frames: list[pd.DataFrame] = []
-    for launch_path in config.launch_paths:
-        for kernel in config.kernels:
-            block, frame = _measure_block(
-                job, device, stream, launch_path, kernel, kernels[kernel], loops, protocol, session
-            )
-            blocks.append(block)
-            frames.append(frame)
+    attempts: list[tuple[Block, pd.DataFrame]] = []
+    with _pool(config.pool_mib) as pool:
+        bench = Bench(
+            subject=subject,
+            launch_count=job.launch_count,
+            capability=card.compute_capability,
+            device=device,
+            stream=stream,
+            kernels=kernels,
+            loops=NativeLoops(job.binaries / "liblaunchloops.so"),
+            protocol=protocol,
+            session=session,
+            pool=pool,
+            rng=np.random.default_rng(seed),
+        )
+        for launch_path, kernel in product(config.launch_paths, config.kernels):
+            everywhere = (launch_path, kernel) == (_thorough_path(config), "tiny")
+            placements = config.placements if everywhere else config.full_placements
+            attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
     call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed
+    raw = pd.concat([frame for _, frame in attempts], ignore_index=True)
     fields: dict[str, Any] = {
-        "run_id": new_run_id(job.launch_count, card.id, started),
+        "run_id": new_run_id(job.launch_count, card.id, started, job.trial),
         "site": job.site,
         "label": job.label,
         "launch_count": job.launch_count,
+        "trial": job.trial,
+        "seed": seed,
         "started_utc": utc_text(started),
         "finished_utc": utc_text(datetime.now(UTC)),
         "protocol": protocol,
-        "blocks": blocks,
+        "blocks": [block for block, _ in attempts],
         "device": describe_device(card, session),
         "host": host_facts(card.pci_bus_id),
         "software": provenance.software(job.binaries),
         "code": provenance.code(job.binaries),
         "slurm": slurm_facts(),
     }
-    return write_result(Path(config.results_dir), fields, pd.concat(frames, ignore_index=True))
+    record = write_result(Path(config.results_dir), fields, raw)
+    held_s, timed_s = (time.perf_counter_ns() - begun_ns) / 1e9, raw["total_us"].sum() / 1e6
+    share = f"{timed_s:.1f} s of them ({100 * timed_s / held_s:.0f} %) inside timed intervals"
+    print(f"{subject}: held the card for {held_s:.1f} s, {share}", file=sys.stderr, flush=True)
+    return record
 
 
-def _become_current(card: Card) -> CudaDevice:
-    from cuda.core import Device as CudaDevice
-
-    with naming("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"):
-        device = CudaDevice(card.index)
-        device.set_current()
-    return device
+def _thorough_path(config: Config) -> LaunchPath:
+    """The launch path that ``tiny`` is timed on at all placements: a native one where there is one."""
+    return next((path for path in config.launch_paths if path.startswith("native-")), config.launch_paths[0])
 
 
-def _load_kernels(binaries: Path, card: Card, config: Config) -> dict[KernelName, Kernel]:
-    """Kernels by name, loaded now rather than at the first launch, so that a misfit shows before any timing."""
-    from cuda.core import ObjectCode
-
+def _pool(pool_mib: int) -> DeviceMemory:
     try:
-        with naming("cuLibraryLoadData", "cuLibraryGetKernel"):
-            code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
-            kernels: dict[KernelName, Kernel] = {name: code.get_kernel(name) for name in config.kernels}
-        for kernel in kernels.values():
-            call("cuKernelGetFunction", kernel.handle)
-    except OSError as error:
-        raise LaunchbenchError(f"{error.filename}: {error.strerror}; `launchbench build` makes it") from error
+        return DeviceMemory(pool_mib << 20)
     except DriverError as error:
-        if error.code not in MISFIT_CODES:
+        if error.code != OUT_OF_MEMORY:
             raise
-        raise LaunchbenchError(f"{error}; {_misfit(error.code, binaries, card)}") from error
-    return kernels
-
-
-def _misfit(code: int, binaries: Path, card: Card) -> str:
-    """Toolkit, driver and card where they do not fit, and what helps."""
-    manifest = provenance.read_manifest(binaries)
-    target = "sm_{}{}".format(*card.compute_capability)
-    newest = driver_version()
-    return (
-        f"the binary was built by nvcc {manifest.nvcc.version} for {', '.join(manifest.architectures)} "
-        f"and PTX of the newest, the driver runs CUDA up to {newest}, {card.name} is {target}: "
-        + _cure(code, card, manifest, newest)
-    )
-
-
-def _cure(code: int, card: Card, manifest: provenance.Manifest, newest: str) -> str:
-    target = "sm_{}{}".format(*card.compute_capability)
-    older = f"install a newer driver, or build with an nvcc not newer than {newest}"
-    nvcc, driver = (int(version.partition(".")[0]) for version in (manifest.nvcc.version, newest))
-    if code == 803:
-        return "restart the machine, as after an update of its driver"
-    if code == 804:
-        return "take the forward-compatibility libcuda out of the library path"
-    if nvcc >= 13 and card.compute_capability < OLDEST_OF_CUDA_13:
-        return f"CUDA 13 no longer knows {target}: add it to architectures and run `make report CUDA=12`"
-    if nvcc > driver:
-        return f"install a newer driver, or build with an nvcc of CUDA {driver} (on PATH or in CUDA_HOME)"
-    if target not in (name.rstrip("af") for name in manifest.architectures):
-        # Machine code of a newer toolkit runs within a series; only PTX does not.
-        return f"add {target} to architectures" + ("" if code == 209 else f", {older}")
-    if code == 209:
-        return f"the code for {target} is not taken: run `launchbench build` again, or install a newer driver"
-    return older
-
-
-def _measure_block(
-    job: Job,
-    device: CudaDevice,
-    stream: Stream,
-    launch_path: LaunchPath,
-    kernel: KernelName,
-    function: Kernel,
-    loops: NativeLoops,
-    protocol: Protocol,
-    session: nvml.Nvml,
-) -> tuple[Block, pd.DataFrame]:
-    count = job.launch_count
-    subject = f"{job.label} N={count} {launch_path} {kernel}"
-    started = datetime.now(UTC)
-    before = session.state()
-    with DeviceMemory(FLOAT_BYTES) as buffer:
-        loop = make_loop(launch_path, kernel, function, loops, stream, buffer.address, count)
-        counts = 1 if kernel == "tiny" else 0
-        timing = time_block(device, stream, loop, counts, count, buffer.address, protocol, Progress(subject))
-    after = session.state()
-    frame = timing.frame(count, launch_path, kernel)
-    medians = frame.groupby("mode")["gpu_us"].median()
-    print(
-        f"{subject}: loop {medians['loop']:.2f} us, "
-        f"replay {medians['replay']:.2f} us, counted {timing.observed_count} of {timing.expected_count}",
-        file=sys.stderr,
-        flush=True,
-    )
-    block = Block(
-        launch_path=launch_path,
-        kernel=kernel,
-        protocol_hash=protocol.block_hash(launch_path, kernel),
-        expected_count=timing.expected_count,
-        observed_count=timing.observed_count,
-        warmup_rounds_run=timing.warmup_rounds_run,
-        **vars(timing.one_off),
-        buffer_address=f"{buffer.address:#x}",
-        started_utc=utc_text(started),
-        before=before,
-        after=after,
-    )
-    if timing.observed_count != timing.expected_count:
-        raise LaunchbenchError(
-            f"{launch_path} {kernel} N={count}: the buffer counted {timing.observed_count} launches, "
-            f"expected {timing.expected_count}: nothing was written"
-        )
-    used, reasons = flags.judge_block(frame)
-    if not used:
-        raise LaunchbenchError(
-            f"{launch_path} {kernel} N={count}: no repetition can be used: {reasons}: nothing was written"
-        )
-    used, reasons = flags.judge_block(frame, flags.block_flag(block, protocol))
-    if reasons:
-        print(
-            f"{subject}: warning: "
-            f"{protocol.repetitions - used} of {protocol.repetitions} repetitions will not be used: {reasons}",
-            file=sys.stderr,
-            flush=True,
-        )
-    return block, frame
+        expected = "no more MiB than the card has free"
+        raise LaunchbenchError(f"pool_mib: got {pool_mib}; expected {expected}: {error}") from error
 
 
 def describe_device(card: Card, session: nvml.Nvml) -> Device:

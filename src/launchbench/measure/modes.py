@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import DriverError, call, naming
+from launchbench.measure.driver import DriverError, call, check, naming
 from launchbench.measure.gate import Gate
-from launchbench.measure.native import NativeLoops, check_driver
+from launchbench.measure.native import NativeLoops
 from launchbench.measure.timing import INSTANTIATION, Loop, make_loop
 from launchbench.results.protocol import QUEUE_DEPTH
 
@@ -50,6 +50,15 @@ def modes_of(launch_path: str, kernel: str, launch_count: int, capability: tuple
     if kernel == "tiny":
         modes["fused-memory"] = modes["fused-register"] = ""
     return modes
+
+
+def kernels_of(launch_paths: Sequence[str], kernels: Sequence[str]) -> list[str]:
+    """Names of the kernels that blocks of these launch paths and kernels launch."""
+    names = list(kernels)
+    if "native-driver" in launch_paths:
+        names += [f"{kernel}_dependent" for kernel in kernels] + ["gate"]
+        names += ["fused_memory", "fused_register"] if "tiny" in kernels else []
+    return names
 
 
 UPDATE_REFUSED = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE of cuda.h
@@ -175,19 +184,22 @@ class Block:
         self._stream = stream
         self._graphs: dict[str, MovableGraph] = {}
         self._gate: Gate | None = None
+        self._open = contextlib.ExitStack()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Block]:
         """Gate and graphs are released at the end, whatever happens."""
-        with contextlib.ExitStack() as stack:
-            if "queued" in self.names:
-                self._gate = stack.enter_context(Gate(self._function("gate"), int(self._stream.handle)))
+        with self._open:
             try:
                 yield self
             finally:
                 for graph in self._graphs.values():
                     graph.close()
                 self._graphs.clear()
+
+    def drop(self, names: Collection[str]) -> None:
+        """Forget these modes."""
+        self.names = tuple(name for name in self.names if name not in names)
 
     def loop_at(self, address: int) -> Loop:
         """The plain loop on this buffer."""
@@ -222,7 +234,7 @@ class Block:
             if name == "loop":
                 modes.append(Mode(name, plain, count))
             elif name == "queued":
-                modes.append(Mode(name, plain, count, gate=self._gate))
+                modes.append(Mode(name, plain, count, gate=self._own_gate()))
             elif name == "replay":
                 modes.append(Mode(name, self._graph("plain", plain).replay(), count, replays=1))
             elif name == "replay-batch":
@@ -237,6 +249,11 @@ class Block:
                 modes.append(Mode(name, self._native(name.replace("-", "_"), "fused", address), count))
         return modes
 
+    def _own_gate(self) -> Gate:
+        if self._gate is None:
+            self._gate = self._open.enter_context(Gate(self._function("gate"), int(self._stream.handle)))
+        return self._gate
+
     def _graph(self, name: str, loop: Loop) -> MovableGraph:
         if name in self._graphs:
             self._graphs[name].move(loop)
@@ -249,7 +266,8 @@ class Block:
     def _native(self, function: str, kind: str, address: int) -> Loop:
         handle, stream = self._function(function), int(self._stream.handle)
         issue = self._loops.driver_loop(handle, stream, address, self.launch_count, kind)
-        return Loop("cuLaunchKernelEx" if kind == "dependent" else "cuLaunchKernel", issue, check_driver)
+        launch = "cuLaunchKernelEx" if kind == "dependent" else "cuLaunchKernel"
+        return Loop(launch, issue, partial(check, launch))
 
     def _function(self, name: str) -> int:
         return int(call("cuKernelGetFunction", self._kernels[name].handle))

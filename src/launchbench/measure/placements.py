@@ -18,7 +18,7 @@ import pandas as pd
 from launchbench.measure.driver import DriverError, call, naming
 from launchbench.measure.modes import Block, Costs, Mode
 from launchbench.measure.timing import ONE_OFF_SAMPLES, Counter, Timer, without_garbage_collection
-from launchbench.results.protocol import Protocol
+from launchbench.results.protocol import COMPARED_MODES, Protocol
 
 if TYPE_CHECKING:
     from cuda.core import Device, Event, Stream
@@ -28,6 +28,13 @@ ALIGNMENT_BYTES = 256
 
 EVERYWHERE = ("replay",)
 """Modes that every placement gets. The others are decided by the host, or cost too much: some placements do."""
+
+ALWAYS = (*COMPARED_MODES, "replay-batch")
+"""Modes without which a block is none, and what consists of them."""
+
+REFUSALS = (1, 500, 801, 900)
+"""CUresult codes (cuda.h) of a driver that does not know what it is asked for: invalid value, not found, not supported,
+not supported in a capture. With any other one something is broken."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +48,17 @@ class Placement:
 
 @dataclass
 class PlacedTiming:
-    """What timing one block yields; ``rows`` are those of ``columns.RAW`` without the block's own columns."""
+    """What timing one block yields.
+
+    ``rows`` are those of ``columns.RAW`` without the block's own columns, ``not_timed`` the modes that the driver has
+    refused, with the reason.
+    """
 
     costs: Costs
     expected_count: int = 0
     observed_count: int = 0
     warmup_rounds_run: int = 0
+    not_timed: dict[str, str] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def frame(self, launch_count: int, launch_path: str, kernel: str) -> pd.DataFrame:
@@ -80,9 +92,11 @@ def time_placements(
     placements: Sequence[Placement],
     rng: np.random.Generator,
     protocol: Protocol,
-    progress: Callable[[int, int], None],
+    progress: Callable[[str, int, int | None], None],
 ) -> PlacedTiming:
     """Make the graphs, warm up, and time every mode at every placement that gets it.
+
+    A mode other than loop and replay that the driver refuses at the first placement is left out.
 
     Args:
         device: current device, of ``stream``.
@@ -92,7 +106,7 @@ def time_placements(
         placements: at least one, the first of them full.
         rng: decides the order of the modes, anew in every repetition.
         protocol: repetitions a placement and mode, and warm-up.
-        progress: is told how many placements are done and of how many.
+        progress: is told between two intervals what is being done and how many are done, of how many if known.
 
     Raises:
         LaunchbenchError: a CUDA call failed, or a buffer does not hold a count.
@@ -101,29 +115,38 @@ def time_placements(
     per_launch = 0 if block.kernel == "empty" else 1
     begun_ns = time.perf_counter_ns()
     with block.opened():
-        _sample_costs(stream, block, pool_address + placements[0].offset_bytes, per_launch, timing)
+        first = pool_address + placements[0].offset_bytes
         events = _events(device)
         try:
             timer = Timer(stream, events, begun_ns)
             with without_garbage_collection():
+                _sample_costs(stream, block, first, per_launch, timing, progress)
+                _drop_refused(stream, timer, block, first, per_launch, timing)
                 for placement in placements:
                     address = pool_address + placement.offset_bytes
                     counter = Counter(address, int(stream.handle), per_launch)
                     names = block.names if placement.full else [n for n in block.names if n in EVERYWHERE]
                     modes = block.at(address, names)
-                    _warm_up(timer, modes, counter, protocol, timing, long=placement.number == 0)
+                    _warm_up(timer, modes, counter, protocol, timing, progress, long=placement.number == 0)
                     _time(timer, modes, counter, rng, protocol, placement, timing)
                     counter.settle()
                     timing.expected_count += counter.expected
                     timing.observed_count += counter.observed
-                    progress(placement.number + 1, len(placements))
+                    progress("placements", placement.number + 1, len(placements))
         finally:
             for event in events:
                 event.close()
     return timing
 
 
-def _sample_costs(stream: Stream, block: Block, address: int, per_launch: int, timing: PlacedTiming) -> None:
+def _sample_costs(
+    stream: Stream,
+    block: Block,
+    address: int,
+    per_launch: int,
+    timing: PlacedTiming,
+    progress: Callable[[str, int, int | None], None],
+) -> None:
     counter = Counter(address, int(stream.handle), per_launch)
     # One loop outside a capture: kernels are loaded lazily, at their first launch. Then one graph that is thrown
     # away, which pays what only a process's first graph pays.
@@ -131,15 +154,38 @@ def _sample_costs(stream: Stream, block: Block, address: int, per_launch: int, t
     block.loop_at(address).run()
     with naming("cuStreamSynchronize"):
         stream.sync()
-    for _ in range(1 + ONE_OFF_SAMPLES):
+    for number in range(1 + ONE_OFF_SAMPLES):
         counter.before(block.launch_count)
         block.sample_costs(address)
+        progress("one-off costs", number, ONE_OFF_SAMPLES)
     for samples in vars(block.costs).values():
         if isinstance(samples, list):
             del samples[:1]
     counter.settle()
     timing.expected_count += counter.expected
     timing.observed_count += counter.observed
+
+
+def _drop_refused(
+    stream: Stream, timer: Timer, block: Block, address: int, per_launch: int, timing: PlacedTiming
+) -> None:
+    """Try what need not be there, and take out what the driver does not know."""
+    for name in (name for name in block.names if name not in ALWAYS):
+        counter = Counter(address, int(stream.handle), per_launch)
+        try:
+            for _ in range(2):  # the second time a graph is not made but updated
+                (mode,) = block.at(address, [name])
+                counter.before(mode.launches)
+                timer.time(mode.work, mode.gate)
+        except DriverError as error:
+            if error.code not in REFUSALS:
+                raise
+            timing.not_timed[name] = f"refused by the driver: {error}"
+            continue
+        counter.settle()
+        timing.expected_count += counter.expected
+        timing.observed_count += counter.observed
+    block.drop(timing.not_timed)
 
 
 def _events(device: Device) -> tuple[Event, Event]:
@@ -158,7 +204,13 @@ def _events(device: Device) -> tuple[Event, Event]:
 
 
 def _warm_up(
-    timer: Timer, modes: list[Mode], counter: Counter, protocol: Protocol, timing: PlacedTiming, long: bool
+    timer: Timer,
+    modes: list[Mode],
+    counter: Counter,
+    protocol: Protocol,
+    timing: PlacedTiming,
+    progress: Callable[[str, int, int | None], None],
+    long: bool,
 ) -> None:
     """One untimed round in each mode, at the first placement as many as the protocol wants."""
     begun = time.perf_counter_ns()
@@ -170,6 +222,7 @@ def _warm_up(
             counter.before(mode.launches)
             timer.time(mode.work, mode.gate)
         rounds += 1
+        progress("warm-up rounds", rounds, None)
     timing.warmup_rounds_run += rounds if long else 0
 
 

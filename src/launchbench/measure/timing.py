@@ -1,4 +1,4 @@
-"""Timing of one block: a loop of N launches against replay of the graph captured from it.
+"""What a timed interval is, and the loops of launches that are timed.
 
 Knows the device and the clock, but no file, no NVML and no Snakemake. The intervals:
 
@@ -14,21 +14,18 @@ import gc
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import DriverError, call, core_error, naming, read_float, zero_float
+from launchbench.measure.driver import call, core_error, naming, read_float, zero_float
 from launchbench.measure.native import NativeLoops, check_driver, check_runtime
-from launchbench.results.protocol import FLOAT32_EXACT_COUNT, Protocol
+from launchbench.results.protocol import FLOAT32_EXACT_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cuda.core import Device, Event, Stream
+    from cuda.core import Event, Stream
     from cuda.core import Kernel as DeviceKernel
 
     from launchbench.measure.gate import Gate
@@ -65,35 +62,6 @@ class Loop:
         """Issue the loop and raise if a launch failed."""
         with naming(self.call):
             self.check(self.issue())
-
-
-@dataclass
-class OneOff:
-    """Host times in microseconds of what is done once for each graph, one sample for each graph."""
-
-    capture_us: list[float] = field(default_factory=list)
-    instantiate_us: list[float] = field(default_factory=list)
-    upload_us: list[float] = field(default_factory=list)
-    first_replay_us: list[float] = field(default_factory=list)
-
-
-@dataclass
-class BlockTiming:
-    """What timing one block yields."""
-
-    one_off: OneOff
-    warmup_rounds_run: int
-    expected_count: int
-    observed_count: int
-    repetitions: list[dict[str, Any]] = field(default_factory=list)
-
-    def frame(self, launch_count: int, launch_path: str, kernel: str) -> pd.DataFrame:
-        """Rows of ``columns.RAW``."""
-        frame = pd.DataFrame(self.repetitions)
-        frame.insert(0, "kernel", kernel)
-        frame.insert(0, "launch_path", launch_path)
-        frame.insert(0, "launch_count", launch_count)
-        return frame
 
 
 class Counter:
@@ -198,172 +166,6 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _since_us(start_ns: int) -> float:
-    return (time.perf_counter_ns() - start_ns) / 1e3
-
-
-def time_block(
-    device: Device,
-    stream: Stream,
-    loop: Loop,
-    counts: int,
-    launch_count: int,
-    address: int,
-    protocol: Protocol,
-    progress: Callable[[str, int, int | None], None] = lambda what, done, of: None,
-    one_off_samples: int = ONE_OFF_SAMPLES,
-) -> BlockTiming:
-    """Capture, verify and time one block.
-
-    Args:
-        device: current device, of ``stream``.
-        stream: the stream that ``loop`` issues on.
-        loop: issues ``launch_count`` launches.
-        counts: increments one launch makes, 1 for ``tiny`` and 0 for ``empty``.
-        launch_count: N.
-        address: device address of the float that the launches work on.
-        protocol: repetitions and warm-up.
-        progress: is told between two intervals what is being done and how many are done, of how many if known.
-        one_off_samples: graphs to sample the one-off costs of, at least 1.
-
-    Raises:
-        LaunchbenchError: a CUDA call failed, or the buffer does not hold a count.
-    """
-    from cuda.core import EventOptions
-
-    handle = int(stream.handle)
-    options = EventOptions(timing_enabled=True)
-    try:
-        with naming("cuEventCreate"):
-            first, second = device.create_event(options), device.create_event(options)
-    except DriverError:
-        raise
-    except LaunchbenchError:
-        # cuda.core does not hand the code on: the driver is asked for an event once more, to hear it.
-        call("cuEventDestroy", call("cuEventCreate", 0))
-        raise
-    counter = Counter(address, handle, counts)
-
-    # One loop outside the capture: kernels are loaded lazily, at their first launch.
-    counter.before(launch_count)
-    loop.run()
-    _synchronize(stream)
-
-    one_off = OneOff()
-    with contextlib.ExitStack() as stack:
-        stack.callback(second.close)
-        stack.callback(first.close)
-        stack.enter_context(without_garbage_collection())
-        # What only the first graph of a process, launch path or size pays, is paid by one that nothing is kept of.
-        _make_graph(stream, loop, launch_count, counter, OneOff()).close()
-        for number in range(one_off_samples):
-            progress("one-off costs", number, one_off_samples)
-            graph = _make_graph(stream, loop, launch_count, counter, one_off)
-            if number < one_off_samples - 1:
-                graph.close()
-        stack.callback(graph.close)
-        repetitions, rounds = _repeat(stream, loop, graph, (first, second), launch_count, counter, protocol, progress)
-        counter.settle()
-    return BlockTiming(
-        one_off=one_off,
-        warmup_rounds_run=rounds,
-        expected_count=counter.expected,
-        observed_count=counter.observed,
-        repetitions=repetitions,
-    )
-
-
-def _make_graph(stream: Stream, loop: Loop, launch_count: int, counter: Counter, one_off: OneOff) -> Any:
-    """Capture, instantiate, upload and replay once, each timed into ``one_off``."""
-    graph, capture_us, instantiate_us = _capture(stream, loop)
-    try:
-        start = time.perf_counter_ns()
-        with naming("cuGraphUpload"):
-            graph.upload(stream)
-        _synchronize(stream)
-        upload_us = _since_us(start)
-
-        counter.before(launch_count)
-        start = time.perf_counter_ns()
-        with naming("cuGraphLaunch"):
-            graph.launch(stream)
-        _synchronize(stream)
-        first_replay_us = _since_us(start)
-    except LaunchbenchError:
-        graph.close()
-        raise
-    one_off.capture_us.append(capture_us)
-    one_off.instantiate_us.append(instantiate_us)
-    one_off.upload_us.append(upload_us)
-    one_off.first_replay_us.append(first_replay_us)
-    return graph
-
-
-def _capture(stream: Stream, loop: Loop) -> tuple[Any, float, float]:
-    start = time.perf_counter_ns()
-    with naming("cuStreamGetCaptureInfo", "cuStreamBeginCapture"):
-        builder = stream.create_graph_builder()
-        builder.begin_building(mode="global")
-    try:
-        loop.run()
-    except LaunchbenchError:
-        # The error of the launch says more than that of the end of a capture which it has invalidated.
-        with contextlib.suppress(LaunchbenchError), naming("cuStreamEndCapture"):
-            builder.end_building()
-        raise
-    with naming("cuStreamGetCaptureInfo", "cuStreamEndCapture"):
-        builder.end_building()
-    capture_us = _since_us(start)
-    start = time.perf_counter_ns()
-    with naming(*INSTANTIATION):
-        graph = builder.complete()
-    instantiate_us = _since_us(start)
-    builder.close()
-    return graph, capture_us, instantiate_us
-
-
-def _synchronize(stream: Stream) -> None:
-    with naming("cuStreamSynchronize"):
-        stream.sync()
-
-
-def _repeat(
-    stream: Stream,
-    loop: Loop,
-    graph: Any,
-    events: tuple[Event, Event],
-    launch_count: int,
-    counter: Counter,
-    protocol: Protocol,
-    progress: Callable[[str, int, int | None], None],
-) -> tuple[list[dict[str, Any]], int]:
-    """Warm up, then time; loop and replay alternate, and so does which of them goes first."""
-    begun = time.perf_counter_ns()
-    timer = Timer(stream, events, begun)
-    replay = Loop("cuGraphLaunch", partial(graph.launch, stream), lambda _: None)
-
-    def one_round(number: int) -> list[dict[str, Any]]:
-        counter.before(2 * launch_count)
-        modes = [("loop", loop), ("replay", replay)]
-        if number % 2:
-            modes.reverse()
-        return [
-            {"mode": mode, "repetition": number, "order": order, **timer.time(work)}
-            for order, (mode, work) in enumerate(modes)
-        ]
-
-    rounds = 0
-    while rounds < protocol.warmup_rounds or _since_us(begun) < protocol.warmup_ms * 1e3:
-        one_round(rounds)
-        rounds += 1
-        progress("warm-up rounds", rounds, None)
-    rows = []
-    for number in range(protocol.repetitions):
-        rows += one_round(number)
-        progress("repetitions", number + 1, protocol.repetitions)
-    return rows, rounds
 
 
 class Timer:

@@ -1,4 +1,4 @@
-"""Why a measurement was not made: one small file for each cell, under the build folder and never among results.
+"""Why a measurement was not made: one small file for each cell and trial, under the build folder.
 
 A job writes it when it fails and removes it when it works. What killed a job it cannot write:
 ``workflow.reasons`` asks the scheduler.
@@ -37,6 +37,7 @@ class Failure(BaseModel):
     label: SafeName
     card: SafeName
     launch_count: int = Field(ge=1, le=MAX_LAUNCH_COUNT)
+    trial: int = Field(1, ge=1)
     reason: str = Field(min_length=1, max_length=MAX_REASON)
     failed_utc: Utc
     slurm_job: str | None = None
@@ -49,9 +50,9 @@ class Failure(BaseModel):
         return datetime.fromisoformat(self.failed_utc)
 
 
-def failure_path(build_dir: Path, site: str, label: str, card: str, launch_count: int) -> Path:
-    """Where the failure of a cell is kept."""
-    return build_dir / "failures" / site / label / card / f"n{launch_count}.json"
+def failure_path(build_dir: Path, site: str, label: str, card: str, launch_count: int, trial: int = 1) -> Path:
+    """Where the failure of one trial of a cell is kept."""
+    return build_dir / "failures" / site / label / card / f"n{launch_count}.t{trial}.json"
 
 
 def write_failure(build_dir: Path, failure: Failure) -> None:
@@ -60,11 +61,13 @@ def write_failure(build_dir: Path, failure: Failure) -> None:
     Raises:
         LaunchbenchError: the folder cannot be written.
     """
-    path = failure_path(build_dir, failure.site, failure.label, failure.card, failure.launch_count)
+    path = failure_path(build_dir, failure.site, failure.label, failure.card, failure.launch_count, failure.trial)
     write_atomically(path, f"{failure.model_dump_json(indent=1)}\n".encode())
 
 
-def keep_failure(build_dir: Path, site: str, label: str, card: str, launch_count: int, error: Exception) -> None:
+def keep_failure(
+    build_dir: Path, site: str, label: str, card: str, launch_count: int, trial: int, error: Exception
+) -> None:
     """Keep what ended a job; where that cannot be written either, the job's log still says it."""
     known = isinstance(error, LaunchbenchError)
     text = " ".join((str(error) if known else f"a bug: {type(error).__name__}: {error}").split())
@@ -74,6 +77,7 @@ def keep_failure(build_dir: Path, site: str, label: str, card: str, launch_count
             label=label,
             card=card,
             launch_count=launch_count,
+            trial=trial,
             reason=text[:MAX_REASON] or type(error).__name__,
             failed_utc=now_utc(),
             slurm_job=os.environ.get("SLURM_JOB_ID"),
@@ -82,10 +86,10 @@ def keep_failure(build_dir: Path, site: str, label: str, card: str, launch_count
         write_failure(build_dir, failure)
 
 
-def forget_failure(build_dir: Path, site: str, label: str, card: str, launch_count: int) -> None:
+def forget_failure(build_dir: Path, site: str, label: str, card: str, launch_count: int, trial: int) -> None:
     """Drop what is known of an earlier attempt; nothing happens where there is nothing."""
     with contextlib.suppress(OSError):
-        failure_path(build_dir, site, label, card, launch_count).unlink()
+        failure_path(build_dir, site, label, card, launch_count, trial).unlink()
 
 
 def read_failure(path: Path) -> Failure | None:
@@ -96,14 +100,16 @@ def read_failure(path: Path) -> Failure | None:
         failure = Failure.model_validate_json(path.read_bytes(), strict=True)
     except (OSError, ValidationError):
         return None
-    place = (failure.site, failure.label, failure.card, f"n{failure.launch_count}.json")
-    return failure if path.parts[-4:] == place else None
+    own = failure_path(Path(), failure.site, failure.label, failure.card, failure.launch_count, failure.trial)
+    return failure if path.parts[-4:] == own.parts[-4:] else None
 
 
 def read_failures(build_dir: Path) -> list[Failure]:
-    """All failures that are kept, sorted by site, label, card and N."""
+    """All failures that are kept, sorted by site, label, card, N and trial."""
     found: Iterator[Failure | None] = map(read_failure, (build_dir / "failures").glob("*/*/*/n*.json"))
-    return sorted((one for one in found if one), key=lambda one: (one.site, one.label, one.card, one.launch_count))
+    return sorted(
+        (one for one in found if one), key=lambda one: (one.site, one.label, one.card, one.launch_count, one.trial)
+    )
 
 
 def now_utc() -> str:

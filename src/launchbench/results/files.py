@@ -24,7 +24,7 @@ import pydantic
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
 from launchbench.results.columns import RAW, RAW_BEFORE_3
-from launchbench.results.layout import LAUNCH, LAYOUT, find_files, is_linked_folder, job_kind
+from launchbench.results.layout import LAUNCH, LAYOUT, find_files, is_linked_folder, job_kind, run_prefix
 from launchbench.results.record import RECORD_FORMAT, RawFile, Record, card_id
 from launchbench.results.tables import parse_csv
 
@@ -57,10 +57,10 @@ class Result:
         return self.path.parents[2].name
 
 
-def new_run_id(launch_count: int, card: str, moment: datetime) -> str:
-    """A name that no other job has: N, card, time and 24 random bits."""
+def new_run_id(launch_count: int, card: str, moment: datetime, trial: int = 1) -> str:
+    """A name that no other job has: N, trial, card, time and 24 random bits."""
     stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"n{launch_count:07d}-{card}-{stamp}-{secrets.token_hex(3)}"
+    return f"{run_prefix(launch_count, trial)}{card}-{stamp}-{secrets.token_hex(3)}"
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ Light to import, since the Snakefile looks here too. It opens no file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,20 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
 def job_kind(path: Path) -> str:
     """Kind of the job that a file belongs to, by its name: each kind has a reader, which then checks the format."""
     return next((kind for prefix, kind in PREFIXES.items() if path.name.startswith(prefix)), LAUNCH)
+
+
+_RUN = re.compile(r"n([0-9]+)-(?:t([0-9]+)-)?")
+
+
+def run_prefix(launch_count: int, trial: int) -> str:
+    """What the name of a launch job begins with, in which :func:`cell_of_name` finds both again."""
+    return f"n{launch_count:07d}-t{trial}-"
+
+
+def cell_of_name(name: str) -> tuple[int, int] | None:
+    """N and trial of the launch job that a file belongs to, by its name; one that tells no trial is of the first."""
+    found = _RUN.match(name)
+    return (int(found[1]), int(found[2] or 1)) if found else None
 
 
 def is_linked_folder(path: Path) -> bool:

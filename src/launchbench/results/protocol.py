@@ -46,7 +46,11 @@ QUEUE_DEPTH = 1024
 
 
 class Protocol(BaseModel):
-    """The parameters that every block of one job shares."""
+    """The parameters that every block of one job shares.
+
+    From version 3 on ``tiny`` is timed at all placements on one launch path, the first native one (the first where
+    none is native); every other block, which needs no more, at ``full_placements`` places, in every mode.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

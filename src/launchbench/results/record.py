@@ -77,7 +77,7 @@ class OtherProcess(_Part):
 
 
 class DeviceState(_Part):
-    """What NVML said of the GPU at one moment; each field is queried on its own."""
+    """What NVML said of the GPU at one moment, each field queried on its own, and how busy the host was."""
 
     taken_utc: Utc
     sm_clock_mhz: int | None = None
@@ -90,6 +90,9 @@ class DeviceState(_Part):
     utilization_percent: int | None = None
     used_memory_bytes: int | None = None
     other_processes: list[OtherProcess] | None = None
+    load_average_1min: float | None = Field(
+        None, description="of the host; no reason to leave a block out: it does not tell of the issuing core"
+    )
     unavailable: dict[str, str] = Field(default_factory=dict, description="field -> why it is None")
 
 
@@ -201,6 +204,9 @@ class Block(_Part):
     started_utc: Utc
     before: DeviceState
     after: DeviceState
+    involuntary_switches: int | None = Field(
+        None, ge=0, description="how often meanwhile the kernel gave the issuing thread's core to another"
+    )
 
 
 class Record(_Part):

@@ -28,7 +28,7 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
 from launchbench.config.slurm import SlurmRequest
 from launchbench.errors import LaunchbenchError
-from launchbench.results.layout import LAUNCH, find_files, job_kind
+from launchbench.results.layout import LAUNCH, cell_of_name, find_files, job_kind
 from launchbench.results.protocol import Protocol
 
 CARDS_VARIABLE = "LAUNCHBENCH_VISIBLE_CARDS"
@@ -46,11 +46,12 @@ WITHOUT_A_CARD = "`make report-cached` renders the report without asking the car
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One job: a GPU type, one card of it (``any`` where the scheduler picks), and N."""
+    """One job: a GPU type, one card of it (``any`` where the scheduler picks), N, and the number of the trial."""
 
     label: str
     card: str
     launch_count: int
+    trial: int
 
 
 def probe_cards(config: Config) -> list[tuple[str, str]]:
@@ -124,8 +125,9 @@ class Plan:
         Raises:
             LaunchbenchError: the visible cards cannot be found out.
         """
-        pairs = self.cards()
-        cells = sorted(Cell(label, card, count) for label, card in pairs for count in self.config.launch_counts)
+        trials = range(1, self.config.trials + 1)
+        each = product(self.cards(), self.config.launch_counts, trials)
+        cells = sorted(Cell(label, card, count, trial) for (label, card), count, trial in each)
         return [cell for cell in cells if cell.card != "any" or self.again() or not self._is_stored(cell)]
 
     def cards(self) -> list[tuple[str, str]]:
@@ -155,16 +157,16 @@ class Plan:
         the cell is measured again and the lost one stays as it is.
         """
         lost = sum(not self.is_kept(path) for path in self._receipts(cell))
-        return str(self._folder(cell) / f"n{cell.launch_count}.{lost}.json")
+        return str(self._folder(cell) / f"n{cell.launch_count}.t{cell.trial}.{lost}.json")
 
     def _folder(self, cell: Cell) -> Path:
         return Path(self.config.build_dir) / "cells" / self.site / cell.label / cell.card
 
     def _receipts(self, cell: Cell) -> Iterator[Path]:
-        return self._folder(cell).glob(f"n{cell.launch_count}.*.json")
+        return self._folder(cell).glob(f"n{cell.launch_count}.t{cell.trial}.*.json")
 
     def _is_stored(self, cell: Cell) -> bool:
-        """Whether a card of this label has a result of this protocol, and no receipt says whose.
+        """Whether a card of this label has a result of this trial and protocol, and no receipt says whose.
 
         What is measured in a queue is measured once: results count also in a fresh clone, or after the build
         folder was deleted. With a receipt the cell stays one of this run, and Snakemake judges it.
@@ -173,7 +175,10 @@ class Plan:
             return False
         wanted = json.loads(self.protocol())
         folder = self.results / self.site / cell.label
-        return any(_is_result(path, wanted) for path in folder.glob(f"*/n{cell.launch_count:07d}-*.json"))
+        found = folder.glob(f"*/n{cell.launch_count:07d}-*.json")
+        return any(
+            cell_of_name(path.name) == (cell.launch_count, cell.trial) and _is_result(path, wanted) for path in found
+        )
 
     def is_kept(self, receipt: Path) -> bool:
         """Whether a receipt can be read and all files that it names are there in full."""
@@ -209,10 +214,10 @@ class Plan:
 
     def _belongs(self, path: Path, own: set[Cell]) -> bool:
         site, label, card = path.parts[-4:-1]
-        digits = path.name.split("-", 1)[0].removeprefix("n")
-        if site != self.site or not (digits.isascii() and digits.isdigit()):
+        numbers = cell_of_name(path.name)
+        if site != self.site or numbers is None:
             return False
-        return any(Cell(label, name, int(digits)) in own for name in (card, "any"))
+        return any(Cell(label, name, *numbers) in own for name in (card, "any"))
 
     def protocol(self) -> str:
         """What decides a measurement, as text: a change measures again, any other setting does not."""

@@ -19,7 +19,7 @@ Ask = Callable[[Sequence[str]], str]
 
 _BLOCK = re.compile(r"^(?:Error in rule measure:|    message: Error in group .*)\n(?:(?!\[).*\n?)*", re.MULTILINE)
 _MESSAGE = re.compile(r"^    message: (.*?)(?=^    \w+:)", re.MULTILINE | re.DOTALL)
-_RECEIPT = re.compile(r"^ +output: .*/cells/([^/]+)/([^/]+)/([^/]+)/n(\d+)\.\d+\.json$", re.MULTILINE)
+_RECEIPT = re.compile(r"^ +output: .*/cells/([^/]+)/([^/]+)/([^/]+)/n(\d+)\.t(\d+)\.\d+\.json$", re.MULTILINE)
 _JOB = re.compile(r"^ +(?:external_jobid: |log: .*/)(\d+)(?:\.log\b.*)?$", re.MULTILINE)
 
 
@@ -31,26 +31,28 @@ class Lost:
     label: str
     card: str
     launch_count: int
+    trial: int
     slurm_job: str | None
     message: str
-    together: tuple[int, ...]
-    """Every N of the same job."""
+    together: tuple[tuple[int, int], ...]
+    """Every N and trial of the same job."""
 
 
 def read_log(text: str) -> list[Lost]:
     """The measurements that failed, by Snakemake's log; of one that is told several times, the telling with a job."""
-    found: dict[tuple[str, str, str, int], Lost] = {}
+    found: dict[tuple[str, str, str, int, int], Lost] = {}
     for block in (match[0] for match in _BLOCK.finditer(text)):
         message = _MESSAGE.search(block)
         job = _JOB.search(block)
-        cells = [(site, label, card, int(count)) for site, label, card, count in _RECEIPT.findall(block)]
+        found_cells = _RECEIPT.findall(block)
+        cells = [(site, label, card, int(count), int(trial)) for site, label, card, count, trial in found_cells]
         for cell in cells:
             said = message[1].strip() if message else ""
             lost = Lost(
                 *cell,
                 job[1] if job else None,
                 "" if said == "None" else said,
-                tuple(dict.fromkeys(c[3] for c in cells)),
+                tuple(dict.fromkeys(c[3:] for c in cells)),
             )
             known = found.get(cell)
             if known is None or not (known.slurm_job or known.message):
@@ -77,7 +79,7 @@ def keep_reasons(log: Path, build_dir: Path, ask: Ask | None = None) -> list[Fai
         raise refusal(str(log), error.strerror or str(error), "a log of Snakemake") from error
     kept = []
     for lost in read_log(text):
-        place = (lost.site, lost.label, lost.card, lost.launch_count)
+        place = (lost.site, lost.label, lost.card, lost.launch_count, lost.trial)
         own = read_failure(failure_path(build_dir, *place))
         if own and (own.slurm_job == lost.slurm_job if lost.slurm_job else not lost.message):
             continue
@@ -87,6 +89,7 @@ def keep_reasons(log: Path, build_dir: Path, ask: Ask | None = None) -> list[Fai
             label=lost.label,
             card=lost.card,
             launch_count=lost.launch_count,
+            trial=lost.trial,
             reason=reason,
             failed_utc=now_utc(),
             slurm_job=lost.slurm_job,
@@ -103,10 +106,11 @@ def _reason(lost: Lost, build_dir: Path, ask: Ask) -> str:
             last = refused[-1].removeprefix("Batch job submission failed: ")
             return f"SLURM refused the job: {last}"
         return lost.message or f"the job ended without saying why; its log is under {build_dir / 'logs' / 'measure'}"
-    for count in lost.together:
-        other = read_failure(failure_path(build_dir, lost.site, lost.label, lost.card, count))
-        if count != lost.launch_count and other and other.slurm_job == lost.slurm_job:
-            return f"not begun: N = {count} failed before, in the same SLURM job {lost.slurm_job}"
+    for count, trial in lost.together:
+        other = read_failure(failure_path(build_dir, lost.site, lost.label, lost.card, count, trial))
+        is_another = (count, trial) != (lost.launch_count, lost.trial)
+        if is_another and other and other.slurm_job == lost.slurm_job:
+            return f"not begun: N = {count}, trial {trial} failed before, in the same SLURM job {lost.slurm_job}"
     return _of_job(lost.slurm_job, lost.message, ask)
 
 

@@ -1,0 +1,171 @@
+"""One block of a job: timed, checked, guarded, and measured again within a bound where a guard fails.
+
+It asks NVML before and after; it decides nothing about which blocks there are, and files nothing.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from launchbench.errors import LaunchbenchError
+from launchbench.measure import modes, nvml
+from launchbench.measure.driver import DeviceMemory
+from launchbench.measure.host import load_average
+from launchbench.measure.native import NativeLoops
+from launchbench.measure.placements import draw, time_placements
+from launchbench.measure.progress import Progress
+from launchbench.results import flags
+from launchbench.results.protocol import Kernel as KernelName
+from launchbench.results.protocol import LaunchPath, Protocol
+from launchbench.results.record import Block, DeviceState, utc_text
+
+if TYPE_CHECKING:
+    from cuda.core import Device as CudaDevice
+    from cuda.core import Kernel, Stream
+
+ATTEMPTS = 3
+"""How often a block is measured at most, where each time a guard fails."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all blocks of one job share.
+
+    Attributes:
+        subject: what lines about the job begin with.
+        launch_count: N.
+        capability: compute capability of the card.
+        device: current device, of ``stream``.
+        stream: everything runs on it.
+        kernels: those of ``modes.kernels_of``, by name.
+        loops: the native library.
+        protocol: how a block is timed.
+        session: NVML, for the states before and after.
+        pool: the allocation that the placements lie in.
+        rng: decides placements and orders.
+    """
+
+    subject: str
+    launch_count: int
+    capability: tuple[int, int]
+    device: CudaDevice
+    stream: Stream
+    kernels: dict[str, Kernel]
+    loops: NativeLoops
+    protocol: Protocol
+    session: nvml.Nvml
+    pool: DeviceMemory
+    rng: np.random.Generator
+
+
+def measure_block(
+    bench: Bench, launch_path: LaunchPath, kernel: KernelName, placements: int, full: int
+) -> list[tuple[Block, pd.DataFrame]]:
+    """All attempts at one block, the last of which is usable unless none was.
+
+    Args:
+        bench: what it shares with the others.
+        launch_path: who issues the launches.
+        kernel: what is launched.
+        placements: places of the buffer.
+        full: how many of them get every mode.
+
+    Returns:
+        For each attempt what the record says of it, and its repetitions (columns ``columns.RAW``).
+
+    Raises:
+        LaunchbenchError: a CUDA call failed, or the launches did not count as they should.
+    """
+    subject = f"{bench.subject} {launch_path} {kernel}"
+    attempts: list[tuple[Block, pd.DataFrame]] = []
+    while len(attempts) < ATTEMPTS:
+        block, frame = _attempt(bench, launch_path, kernel, placements, full, len(attempts), subject)
+        attempts.append((block, frame))
+        used, reasons = flags.judge_block(frame, flags.block_flag(block, bench.protocol))
+        if reasons:
+            more = "" if used else _what_follows(len(attempts))
+            _say(f"{subject}: warning: {used} repetitions will be used; left out: {reasons}{more}")
+        if used:
+            break
+    return attempts
+
+
+def _what_follows(attempts: int) -> str:
+    if attempts < ATTEMPTS:
+        return f"; measured again, attempt {attempts + 1} of {ATTEMPTS}"
+    return f"; given up after {ATTEMPTS} attempts"
+
+
+def _attempt(
+    bench: Bench,
+    launch_path: LaunchPath,
+    kernel: KernelName,
+    placements: int,
+    full: int,
+    attempt: int,
+    subject: str,
+) -> tuple[Block, pd.DataFrame]:
+    count = bench.launch_count
+    known = modes.modes_of(launch_path, kernel, count, bench.capability)
+    names = [name for name, reason in known.items() if not reason]
+    started = datetime.now(UTC)
+    before, switches = _state(bench.session), _involuntary_switches()
+    timing = time_placements(
+        bench.device,
+        bench.stream,
+        modes.Block(launch_path, kernel, count, names, bench.kernels, bench.loops, bench.stream),
+        bench.pool.address,
+        draw(bench.rng, bench.pool.size_bytes, placements, full),
+        bench.rng,
+        bench.protocol,
+        Progress(subject),
+    )
+    switches, after = _involuntary_switches() - switches, _state(bench.session)
+    frame = timing.frame(count, launch_path, kernel).assign(attempt=attempt)
+    medians = frame.groupby("mode")["gpu_us"].median()
+    _say(
+        f"{subject}: loop {medians['loop']:.2f} us, replay {medians['replay']:.2f} us, "
+        f"counted {timing.observed_count} of {timing.expected_count}"
+    )
+    if timing.observed_count != timing.expected_count:
+        raise LaunchbenchError(
+            f"{launch_path} {kernel} N={count}: the buffer counted {timing.observed_count} launches, "
+            f"expected {timing.expected_count}: nothing was written"
+        )
+    block = Block(
+        launch_path=launch_path,
+        kernel=kernel,
+        protocol_hash=bench.protocol.block_hash(launch_path, kernel),
+        expected_count=timing.expected_count,
+        observed_count=timing.observed_count,
+        warmup_rounds_run=timing.warmup_rounds_run,
+        **vars(timing.costs),
+        not_timed={name: reason for name, reason in known.items() if reason} | timing.not_timed,
+        attempt=attempt,
+        buffer_address=f"{bench.pool.address:#x}",
+        started_utc=utc_text(started),
+        before=before,
+        after=after,
+        involuntary_switches=switches,
+    )
+    return block, frame
+
+
+def _state(session: nvml.Nvml) -> DeviceState:
+    return session.state().model_copy(update={"load_average_1min": load_average()})
+
+
+def _involuntary_switches() -> int:
+    """How often another thread has had the core of this one so far, by the kernel."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
