@@ -90,8 +90,9 @@ def measure_block(
         attempts.append((block, frame))
         used, reasons = flags.judge_block(frame, flags.block_flag(block, bench.protocol))
         if reasons:
+            total = len(frame.drop_duplicates(["placement", "repetition"]))
             more = "" if used else _what_follows(len(attempts))
-            _say(f"{subject}: warning: {used} repetitions will be used; left out: {reasons}{more}")
+            _say(f"{subject}: warning: {total - used} of {total} repetitions will not be used: {reasons}{more}")
         if used:
             break
     return attempts
