@@ -305,10 +305,10 @@ def test_what_a_job_is_asked_for(
     monkeypatch.setenv(SETTINGS_VARIABLE, json.dumps({"site": "lab", "repetitions": 7}))
     arguments = ["measure", "--label=-odd", "--launch-count=1048576", "--binaries=b", "--receipt=deep/receipt.json"]
     assert main([*arguments, "--card=any"]) == 0
-    assert main([*arguments, "--card=12345678"]) == 0
+    assert main([*arguments, "--card=12345678", "--trial=2"]) == 0
     assert [request for request, _ in asked] == [
         job.Job("-odd", None, 1_048_576, "lab", Path("b")),
-        job.Job("-odd", "12345678", 1_048_576, "lab", Path("b")),
+        job.Job("-odd", "12345678", 1_048_576, "lab", Path("b"), trial=2),
     ]
     assert {config.repetitions for _, config in asked} == {7}
     assert capsys.readouterr().out == f"{record}\n" * 2
@@ -345,12 +345,15 @@ def test_the_card_that_was_found_is_not_the_one_asked_for(
 
 
 def test_a_protocol_is_that_of_the_configuration() -> None:
-    config = Config(repetitions=7, warmup_rounds=3, warmup_ms=11)
+    config = Config(repetitions=7, warmup_rounds=3, warmup_ms=11, placements=9, full_placements=2, pool_mib=5)
     assert job.protocol_of(config).model_dump(exclude_none=True) == {
-        "version": 2,
+        "version": 3,
         "repetitions": 7,
         "warmup_rounds": 3,
         "warmup_ms": 11,
+        "placements": 9,
+        "full_placements": 2,
+        "pool_mib": 5,
     }
 
 

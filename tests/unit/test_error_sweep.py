@@ -27,6 +27,8 @@ from tests.virtual_gpu.jobs import Done, Jobs
 
 N = 3
 REPETITIONS = 3
+PLACEMENTS, FULL = 2, 1
+ROUNDS = PLACEMENTS * REPETITIONS
 BLOCKS = 4
 UNKNOWN = 999
 NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY (2); the card's memory is full: nvidia-smi lists who holds it"
@@ -90,6 +92,7 @@ class Bench:
     def configure(self, **settings: Any) -> None:
         fixed = {"site": "lab", "virtual_results": "allow", "results_dir": "simulated", "launch_counts": [N]}
         fixed |= {"repetitions": REPETITIONS, "warmup_rounds": 1, "warmup_ms": 0}
+        fixed |= {"placements": PLACEMENTS, "full_placements": FULL, "pool_mib": 1}
         (self.folder / "config.yaml").write_text(json.dumps(fixed | settings))
 
     def clear(self) -> None:

@@ -17,6 +17,8 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.job import write_receipt
+from launchbench.results.layout import cell_of_name, run_prefix
+from launchbench.results.protocol import Protocol
 from launchbench.workflow import plan
 from launchbench.workflow.plan import CARDS_VARIABLE, PROBE_TIMEOUT_VARIABLE, Cell, Plan, probe_cards
 from tests.unit.fabricate import uuid, write_job, write_sweep
@@ -34,7 +36,21 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_plan(**settings: Any) -> Plan:
-    return Plan(Config.model_validate({"site": "lab", "launch_counts": [8, 64]} | settings))
+    return Plan(Config.model_validate({"site": "lab", "launch_counts": [8, 64], "trials": 1} | settings))
+
+
+def stored(record: Path, settings: dict[str, Any], trial: int = 1) -> Path:
+    """The record of a result of this trial, measured by the protocol of these settings; both files get new names."""
+    told = json.loads(record.read_text())
+    protocol = json.loads(a_plan(**settings).protocol())
+    told["protocol"] = {name: value for name, value in protocol.items() if name in Protocol.model_fields}
+    numbers = cell_of_name(record.name)
+    assert numbers
+    name = f"{run_prefix(numbers[0], trial)}{record.parent.name}-x.json"
+    record.with_suffix(".csv").rename(record.with_name(name).with_suffix(".csv"))
+    record.unlink()
+    record.with_name(name).write_text(json.dumps(told))
+    return record.with_name(name)
 
 
 # --- cells
@@ -43,36 +59,44 @@ def a_plan(**settings: Any) -> Plan:
 def test_the_cells_of_the_visible_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CARDS_VARIABLE, json.dumps([["t4", "bbbb"], ["h100", "cccc"], ["t4", "aaaa"]]))
     assert a_plan(launch_counts=[64, 8]).cells() == [
-        Cell("h100", "cccc", 8),
-        Cell("h100", "cccc", 64),
-        Cell("t4", "aaaa", 8),
-        Cell("t4", "aaaa", 64),
-        Cell("t4", "bbbb", 8),
-        Cell("t4", "bbbb", 64),
+        Cell("h100", "cccc", 8, 1),
+        Cell("h100", "cccc", 64, 1),
+        Cell("t4", "aaaa", 8, 1),
+        Cell("t4", "aaaa", 64, 1),
+        Cell("t4", "bbbb", 8, 1),
+        Cell("t4", "bbbb", 64, 1),
     ]
+
+
+def test_each_trial_is_a_cell_of_its_own() -> None:
+    cells = a_plan(trials=2).cells()
+    assert cells == [Cell("t4", CARD, count, trial) for count in (8, 64) for trial in (1, 2)]
+    receipts = [f"{FOLDER}/n{count}.t{trial}.0.json" for count in (8, 64) for trial in (1, 2)]
+    assert a_plan(trials=2).all_receipts() == receipts
+    assert len(Plan(Config(site="lab")).cells()) == 4 * 3
 
 
 def test_the_cells_of_the_listed_labels_need_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CARDS_VARIABLE, "broken, and not looked at")
     cells = a_plan(cards="listed", launch_counts=[8]).cells()
-    assert cells == [Cell(label, "any", 8) for label in ("a100", "h100", "h200", "t4")]
+    assert cells == [Cell(label, "any", 8, 1) for label in ("a100", "h100", "h200", "t4")]
     cells = a_plan(cards="listed", launch_counts=[8], slurm={"t4": {}, "a100": {}}).cells()
-    assert cells == [Cell("a100", "any", 8), Cell("t4", "any", 8)]
+    assert cells == [Cell("a100", "any", 8, 1), Cell("t4", "any", 8, 1)]
 
 
 def test_a_listed_label_with_a_stored_result_is_measured_again_only_when_asked(tmp_path: Path) -> None:
     def cells(again: bool = False, **settings: Any) -> list[Cell]:
-        config = {"site": "lab", "launch_counts": [8, 64], "cards": "listed", "slurm": {"t4": {}}} | settings
-        return Plan(Config.model_validate(config), again=lambda: again).cells()
+        config = {"site": "lab", "launch_counts": [8, 64], "cards": "listed", "slurm": {"t4": {}}, "trials": 1}
+        return Plan(Config.model_validate(config | settings), again=lambda: again).cells()
 
-    both = [Cell("t4", "any", 8), Cell("t4", "any", 64)]
+    both = [Cell("t4", "any", 8, 1), Cell("t4", "any", 64, 1)]
     assert cells() == both
-    record = write_job(tmp_path / "results", 8, card=3)
+    record = stored(write_job(tmp_path / "results", 8, card=3), {})
     assert cells() == both[1:]
     assert cells(again=True) == both
     # Of another place, of another protocol, with less than is wanted.
     assert cells(site="elsewhere") == both
-    assert cells(repetitions=51) == both
+    assert cells(repetitions=51) == cells(placements=601) == cells(full_placements=26) == cells(pool_mib=1) == both
     assert cells(launch_paths=["native-runtime"]) == both
     assert cells(kernels=["tiny"]) == both[1:]
     # Without the fields that it does not use, as records written before there were any.
@@ -90,11 +114,39 @@ def test_a_listed_label_with_a_stored_result_is_measured_again_only_when_asked(t
     assert cells() == both
 
 
+def test_a_result_of_one_trial_does_not_stand_for_another(tmp_path: Path) -> None:
+    listed = {"cards": "listed", "slurm": {"t4": {}}, "launch_counts": [8], "trials": 2}
+    both = [Cell("t4", "any", 8, 1), Cell("t4", "any", 8, 2)]
+    assert a_plan(**listed).cells() == both
+    stored(write_job(tmp_path / "results", 8, card=3), listed)
+    assert a_plan(**listed).cells() == both[1:]
+    stored(write_job(tmp_path / "results", 8, card=4), listed, trial=11)
+    assert a_plan(**listed).cells() == both[1:]
+    stored(write_job(tmp_path / "results", 8, card=4), listed, trial=2)
+    assert a_plan(**listed).cells() == []
+
+
+def test_what_a_trial_beyond_those_of_the_run_adds_is_noticed(tmp_path: Path) -> None:
+    before = a_plan(trials=2).cached()
+    stored(write_job(tmp_path / "results", 8, repetitions=1), {}, trial=2)
+    assert a_plan(trials=2).cached() == before != a_plan(trials=1).cached()
+
+
+@pytest.mark.parametrize("name", ["n8-01234567-x.json", "n0000008-mig-01234567-x.json", "n8-t1-01234567-x.csv"])
+def test_a_name_that_tells_no_trial_is_of_the_first(name: str) -> None:
+    assert cell_of_name(name) == (8, 1)
+
+
+def test_names_tell_n_and_trial() -> None:
+    assert cell_of_name(f"{run_prefix(512, 12)}01234567-x.json") == (512, 12)
+    assert [cell_of_name(name) for name in ("n8", "x8-a", "n-a", "nx-a", "n²-a", "pointers-a")] == [None] * 6
+
+
 def test_a_listed_cell_stays_one_of_the_run_once_it_has_a_receipt(tmp_path: Path) -> None:
     plan = a_plan(cards="listed", slurm={"t4": {}})
     before = (plan.all_receipts(), plan.cached())
     record = write_job(tmp_path / "results", 8, card=3)
-    write_receipt(Path(plan.receipt(Cell("t4", "any", 8))), record, tmp_path / "results")
+    write_receipt(Path(plan.receipt(Cell("t4", "any", 8, 1))), record, tmp_path / "results")
     assert (plan.all_receipts(), plan.cached()) == before
     # Without it, the result is one of those that no job of this run adds to.
     shutil.rmtree(tmp_path / "build")
@@ -252,55 +304,55 @@ FOLDER = f"build/cells/lab/t4/{CARD}"
 def measured(count: int, receipt: str | None = None, run: int = 0) -> Path:
     """A measurement that has been filed together with its receipt; returns its record."""
     record = write_job(Path("results"), count, repetitions=1, run=run)
-    write_receipt(Path(receipt or f"{FOLDER}/n{count}.0.json"), record, Path("results"))
+    write_receipt(Path(receipt or f"{FOLDER}/n{count}.t1.0.json"), record, Path("results"))
     return record
 
 
 def test_receipts_have_names_of_their_cell() -> None:
-    assert a_plan().all_receipts() == [f"{FOLDER}/n8.0.json", f"{FOLDER}/n64.0.json"]
-    assert a_plan(build_dir="scratch", site="x").receipt(Cell("h100", "any", 512)) == (
-        "scratch/cells/x/h100/any/n512.0.json"
+    assert a_plan().all_receipts() == [f"{FOLDER}/n8.t1.0.json", f"{FOLDER}/n64.t1.0.json"]
+    assert a_plan(build_dir="scratch", site="x").receipt(Cell("h100", "any", 512, 1)) == (
+        "scratch/cells/x/h100/any/n512.t1.0.json"
     )
 
 
 def test_a_receipt_whose_result_is_there_counts() -> None:
     measured(8)
-    assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.0.json"
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)) == f"{FOLDER}/n8.t1.0.json"
 
 
 @pytest.mark.parametrize("suffix", [".json", ".csv"])
 @pytest.mark.parametrize("damage", ["deleted", "cut", "empty"])
 def test_a_receipt_whose_result_is_lost_is_followed_by_another(suffix: str, damage: str) -> None:
     """Again and again, and for this cell only; what is lost stays as it is."""
-    cell = Cell("t4", CARD, 8)
+    cell = Cell("t4", CARD, 8, 1)
     other = measured(64)
     for generation in range(3):
-        name = f"{FOLDER}/n8.{generation}.json"
+        name = f"{FOLDER}/n8.t1.{generation}.json"
         path = measured(8, name, run=generation).with_suffix(suffix)
         assert a_plan().receipt(cell) == name
         if damage == "deleted":
             path.unlink()
         else:
             path.write_bytes(path.read_bytes()[:-1] if damage == "cut" else b"")
-        following = f"{FOLDER}/n8.{generation + 1}.json"
+        following = f"{FOLDER}/n8.t1.{generation + 1}.json"
         # The same each time it is asked for: before, while and after the cell is measured anew.
         assert a_plan().receipt(cell) == a_plan().receipt(cell) == following
-        assert a_plan().all_receipts() == [following, f"{FOLDER}/n64.0.json"]
+        assert a_plan().all_receipts() == [following, f"{FOLDER}/n64.t1.0.json"]
     assert other.exists()
     assert sorted(path.name for path in Path(FOLDER).iterdir()) == [
-        "n64.0.json",
-        "n8.0.json",
-        "n8.1.json",
-        "n8.2.json",
+        "n64.t1.0.json",
+        "n8.t1.0.json",
+        "n8.t1.1.json",
+        "n8.t1.2.json",
     ]
 
 
 def test_a_result_that_comes_back_counts_again() -> None:
     record = measured(8)
     record.rename("away.json")
-    assert a_plan().receipt(Cell("t4", CARD, 8)).endswith("n8.1.json")
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)).endswith("n8.t1.1.json")
     Path("away.json").rename(record)
-    assert a_plan().receipt(Cell("t4", CARD, 8)).endswith("n8.0.json")
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)).endswith("n8.t1.0.json")
 
 
 BROKEN: list[bytes] = [
@@ -328,20 +380,20 @@ BROKEN: list[bytes] = [
 
 @pytest.mark.parametrize("content", BROKEN, ids=lambda content: content[:24].decode(errors="replace"))
 def test_a_broken_receipt_does_not_count(content: bytes) -> None:
-    path = Path(FOLDER) / "n8.0.json"
+    path = Path(FOLDER) / "n8.t1.0.json"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.1.json"
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)) == f"{FOLDER}/n8.t1.1.json"
 
 
 def test_a_folder_in_place_of_a_receipt_does_not_count() -> None:
-    (Path(FOLDER) / "n8.0.json").mkdir(parents=True)
-    assert a_plan().receipt(Cell("t4", CARD, 8)) == f"{FOLDER}/n8.1.json"
+    (Path(FOLDER) / "n8.t1.0.json").mkdir(parents=True)
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)) == f"{FOLDER}/n8.t1.1.json"
 
 
 def test_a_pipe_in_place_of_a_receipt_or_a_record_is_not_read() -> None:
     """Reading one would never end; the answer is asked of another process, so that a hang is a failure."""
-    place = Path(FOLDER) / "n8.0.json"
+    place = Path(FOLDER) / "n8.t1.0.json"
     place.parent.mkdir(parents=True)
     os.mkfifo(place)
     os.mkfifo(place.with_name("pointers.0.json"))
@@ -353,18 +405,18 @@ def test_a_pipe_in_place_of_a_receipt_or_a_record_is_not_read() -> None:
         "from launchbench.workflow.plan import Cell, Plan\n"
         "from launchbench.workflow.extra import ExtraPlan\n"
         "plan = Plan(Config(site='lab', launch_counts=(8,)))\n"
-        f"print(plan.receipt(Cell('t4', '{CARD}', 8)), ExtraPlan(plan, 'pointers').receipt('t4', '{CARD}'))\n"
-        "print(len(Plan(Config(site='lab', launch_counts=(8,), cards='listed')).cells()))\n"
+        f"print(plan.receipt(Cell('t4', '{CARD}', 8, 1)), ExtraPlan(plan, 'pointers').receipt('t4', '{CARD}'))\n"
+        "print(len(Plan(Config(site='lab', launch_counts=(8,), cards='listed', trials=2)).cells()))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == [f"{FOLDER}/n8.1.json", f"{FOLDER}/pointers.1.json", "4"], done.stderr
+    assert done.stdout.split() == [f"{FOLDER}/n8.t1.1.json", f"{FOLDER}/pointers.1.json", "8"], done.stderr
 
 
 def test_an_n_that_begins_like_another_is_another() -> None:
     measured(8)
     for path in Path("results").rglob("*.csv"):
         path.unlink()
-    assert a_plan().receipt(Cell("t4", CARD, 80)) == f"{FOLDER}/n80.0.json"
+    assert a_plan().receipt(Cell("t4", CARD, 80, 1)) == f"{FOLDER}/n80.t1.0.json"
 
 
 # --- results that are there already
@@ -469,8 +521,11 @@ def test_links_to_folders_are_noticed_and_not_followed() -> None:
 
 def test_what_decides_a_measurement_is_pinned() -> None:
     assert json.loads(a_plan().protocol()) == {
-        "version": 2,
-        "repetitions": 50,
+        "version": 3,
+        "placements": 600,
+        "full_placements": 25,
+        "pool_mib": 512,
+        "repetitions": 4,
         "warmup_rounds": 5,
         "warmup_ms": 200,
         "launch_paths": ["native-driver", "cuda-python"],
@@ -485,7 +540,12 @@ CHANGES: dict[str, Any] = {
     "launch_paths": ["native-driver"],
     "kernels": ["tiny"],
     "extras": [],
+    "trials": 2,
+    "placements": 601,
+    "full_placements": 26,
+    "pool_mib": 513,
     "repetitions": 51,
+    "cure_repetitions": 51,
     "warmup_rounds": 6,
     "warmup_ms": 201,
     "architectures": ["sm_90"],
@@ -497,6 +557,7 @@ CHANGES: dict[str, Any] = {
     "virtual_results": "allow",
 }
 DECIDES_MEASURING = {"launch_paths", "kernels", "repetitions", "warmup_rounds", "warmup_ms"}
+DECIDES_MEASURING |= {"placements", "full_placements", "pool_mib"}
 DECIDES_COMPARING = {"launch_counts", "gpus"}
 
 
@@ -545,4 +606,4 @@ def test_the_plan_is_the_same_in_every_process_and_imports_nothing_heavy() -> No
         said.add(done.stdout)
     [text] = said
     assert text.splitlines()[-1] == "[]"
-    assert f"{FOLDER}/n64.0.json" in text
+    assert f"{FOLDER}/n64.t1.0.json" in text

@@ -10,14 +10,23 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from launchbench.results.protocol import FLOAT32_EXACT_COUNT, KERNELS, LAUNCH_PATHS, MODES, PROTOCOL_VERSION, Protocol
+from launchbench.results.protocol import (
+    COMPARED_MODES,
+    FLOAT32_EXACT_COUNT,
+    KERNELS,
+    LAUNCH_PATHS,
+    MODES,
+    PROTOCOL_VERSION,
+    Protocol,
+)
 
-DEFAULT = {"version": 2, "repetitions": 50, "warmup_rounds": 5, "warmup_ms": 200}
+DEFAULT = {"version": 3, "repetitions": 4, "warmup_rounds": 5, "warmup_ms": 200}
+DEFAULT |= {"placements": 600, "full_placements": 25, "pool_mib": 512}
 
 
 def test_the_hashes_never_change() -> None:
     """Results that are filed carry them: a change here separates every old result from every new one."""
-    protocol = Protocol(**DEFAULT | {"version": 1})
+    protocol = Protocol(version=1, repetitions=50, warmup_rounds=5, warmup_ms=200)
     made = {f"{path} {kernel}": protocol.block_hash(path, kernel) for path in LAUNCH_PATHS for kernel in KERNELS}
     assert made == {
         "native-driver tiny": "5d0f20442694",
@@ -27,11 +36,17 @@ def test_the_hashes_never_change() -> None:
         "cuda-python tiny": "4b5b2f39de12",
         "cuda-python empty": "fd9cce3ed59b",
     }
+    assert Protocol(**DEFAULT).block_hash("native-driver", "tiny") == "71758efe4418"
 
 
 def test_names_that_are_filed_stay() -> None:
     assert LAUNCH_PATHS == ("native-driver", "native-runtime", "cuda-python")
-    assert (KERNELS, MODES, PROTOCOL_VERSION) == (("tiny", "empty"), ("loop", "replay"), 2)
+    assert (KERNELS, PROTOCOL_VERSION) == (("tiny", "empty"), 3)
+    assert (
+        *("loop", "replay", "replay-batch", "queued"),
+        *("loop-dependent", "replay-dependent", "fused-memory", "fused-register"),
+    ) == MODES
+    assert MODES[:2] == COMPARED_MODES
 
 
 def test_float32_stops_counting_where_it_is_said_to() -> None:
@@ -77,7 +92,16 @@ def test_the_hash_does_not_depend_on_the_process() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"repetitions": 0}, {"warmup_rounds": 0}, {"warmup_ms": -1}, {"repetitions": 1.5}, {"more": 1}],
+    [
+        {"placements": 0},
+        {"full_placements": 0},
+        {"pool_mib": 0},
+        {"repetitions": 0},
+        {"warmup_rounds": 0},
+        {"warmup_ms": -1},
+        {"repetitions": 1.5},
+        {"more": 1},
+    ],
 )
 def test_what_cannot_be_timed_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

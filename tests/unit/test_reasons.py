@@ -23,7 +23,7 @@ from launchbench.workflow.reasons import keep_reasons, read_log
 
 # As Snakemake 9.27 with snakemake-executor-plugin-slurm 2.8 writes it, with shorter commands.
 HEAD = """[Mon Nov 30 05:24:21 2026]
-Job 5: measure t4 (card any) at N = 8
+Job 5: measure t4 (card any) at N = 8, trial 1
 Job 5 has been submitted with SLURM jobid 7 (log: /w/.snakemake/slurm_logs/rule_measure/lab_t4_any_8_0/7.log).
 """
 
@@ -35,14 +35,14 @@ Error in rule measure:
 is not 'sacct').For further error details see the cluster/cloud log and the log files of the involved rule(s).
     jobid: 1
     input: build/cuda/graphs.fatbin, build/cuda/build.json
-    output: build/cells/lab/{label}/any/n{count}.0.json
-    log: build/logs/measure/lab/{label}/any/n{count}.0.log, /w/.snakemake/slurm_logs/rule_measure/x/{job}.log (check \
-log file(s) for error details)
+    output: build/cells/lab/{label}/any/n{count}.t1.0.json
+    log: build/logs/measure/lab/{label}/any/n{count}.t1.0.log, /w/.snakemake/slurm_logs/rule_measure/x/{job}.log \
+(check log file(s) for error details)
     shell:
-        python -m launchbench measure --receipt build/cells/lab/{label}/any/n{count}.0.json
+        python -m launchbench measure --receipt build/cells/lab/{label}/any/n{count}.t1.0.json
         (command exited with non-zero exit code)
     external_jobid: {job}
-Logfile build/logs/measure/lab/{label}/any/n{count}.0.log: empty file
+Logfile build/logs/measure/lab/{label}/any/n{count}.t1.0.log: empty file
 """
 
 
@@ -54,8 +54,8 @@ sbatch: error: Batch job submission failed: Requested node configuration is not 
         sbatch --parsable --output /w/.snakemake/slurm_logs/rule_measure/lab_h200_any_8_0/%j.log --gpus=h200:1
 For further error details see the cluster/cloud log and the log files of the involved rule(s).
     jobid: 4
-    output: build/cells/lab/h200/any/n8.0.json
-    log: build/logs/measure/lab/h200/any/n8.0.log (check log file(s) for error details)
+    output: build/cells/lab/h200/any/n8.t1.0.json
+    log: build/logs/measure/lab/h200/any/n8.t1.0.log (check log file(s) for error details)
 """
 
 GROUP = """[Mon Nov 30 05:28:00 2026]
@@ -64,19 +64,19 @@ GROUP = """[Mon Nov 30 05:28:00 2026]
     jobs:
         rule measure:
             jobid: 3
-            output: build/cells/lab/h100/any/n64.0.json
-            log: build/logs/measure/lab/h100/any/n64.0.log (check log file(s) for error details)
+            output: build/cells/lab/h100/any/n64.t1.0.json
+            log: build/logs/measure/lab/h100/any/n64.t1.0.log (check log file(s) for error details)
         rule measure:
             jobid: 4
-            output: build/cells/lab/h100/any/n512.0.json
-            log: build/logs/measure/lab/h100/any/n512.0.log (check log file(s) for error details)
+            output: build/cells/lab/h100/any/n512.t1.0.json
+            log: build/logs/measure/lab/h100/any/n512.t1.0.log (check log file(s) for error details)
 Logfile /w/.snakemake/slurm_logs/group_measure_h100_measure/11.log:
 ================================================================================
 Error in rule measure:
     message: None
     jobid: 0
-    output: build/cells/lab/h100/any/n512.0.json
-    log: build/logs/measure/lab/h100/any/n512.0.log (check log file(s) for error details)
+    output: build/cells/lab/h100/any/n512.t1.0.json
+    log: build/logs/measure/lab/h100/any/n512.t1.0.log (check log file(s) for error details)
 Shutting down, this might take some time.
 """
 
@@ -84,8 +84,8 @@ LOCAL = """[Mon Nov 30 05:28:00 2026]
 Error in rule measure:
     message: None
     jobid: 3
-    output: build/cells/lab/t4/0892b876/n64.0.json
-    log: build/logs/measure/lab/t4/0892b876/n64.0.log (check log file(s) for error details)
+    output: build/cells/lab/t4/0892b876/n64.t1.0.json
+    log: build/logs/measure/lab/t4/0892b876/n64.t1.0.log (check log file(s) for error details)
 [Mon Nov 30 05:28:01 2026]
 Error in rule report:
     message: None
@@ -133,7 +133,7 @@ def test_the_log_names_cells_jobs_and_what_was_said() -> None:
         ("h200", "any", 8, None),
         ("t4", "0892b876", 64, None),
     ]
-    assert told[1].together == told[2].together == (64, 512)
+    assert told[1].together == told[2].together == ((64, 1), (512, 1))
     assert "TIMEOUT" in told[0].message and "sbatch failed" in told[3].message and told[4].message == ""
 
 
@@ -176,8 +176,19 @@ def test_what_a_job_said_itself_stands(tmp_path: Path) -> None:
     own(tmp_path, "asked to measure h100; found none", "11")
     assert kept(tmp_path, GROUP, {"scontrol": ANSWERS["FAILED"]}) == {
         ("h100", 512): "asked to measure h100; found none",
-        ("h100", 64): "not begun: N = 512 failed before, in the same SLURM job 11",
+        ("h100", 64): "not begun: N = 512, trial 1 failed before, in the same SLURM job 11",
     }
+
+
+def test_trials_of_one_n_fail_apart(tmp_path: Path) -> None:
+    text = GROUP.replace("n64.t1.", "n512.t2.")
+    assert [(one.launch_count, one.trial) for one in read_log(text)] == [(512, 1), (512, 2)]
+    own(tmp_path, "asked to measure h100; found none", "11")
+    kept(tmp_path, text, {"scontrol": ANSWERS["FAILED"]})
+    assert [(one.trial, one.reason) for one in read_failures(tmp_path / "build")] == [
+        (1, "asked to measure h100; found none"),
+        (2, "not begun: N = 512, trial 1 failed before, in the same SLURM job 11"),
+    ]
 
 
 def test_what_an_earlier_job_said_does_not(tmp_path: Path) -> None:
@@ -226,22 +237,22 @@ def test_a_log_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 def test_a_failure_is_kept_whatever_its_text_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
-    keep_failure(tmp_path, "lab", "t4", "any", 8, LaunchbenchError("one\nline " + "x" * 1000))
-    keep_failure(tmp_path, "lab", "t4", "any", 64, KeyError("y"))
-    keep_failure(tmp_path, "lab", "t4", "any", 512, LaunchbenchError(""))
+    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, LaunchbenchError("one\nline " + "x" * 1000))
+    keep_failure(tmp_path, "lab", "t4", "any", 64, 1, KeyError("y"))
+    keep_failure(tmp_path, "lab", "t4", "any", 512, 1, LaunchbenchError(""))
     told = read_failures(tmp_path)
     assert [one.reason[:9] for one in told] == ["one line ", "a bug: Ke", "Launchben"]
     assert len(told[0].reason) == 500
     assert {one.slurm_job for one in told} == {"12"}
-    forget_failure(tmp_path, "lab", "t4", "any", 8)
-    forget_failure(tmp_path, "lab", "t4", "any", 8)
+    forget_failure(tmp_path, "lab", "t4", "any", 8, 1)
+    forget_failure(tmp_path, "lab", "t4", "any", 8, 1)
     assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512]
 
 
 def test_a_failure_that_cannot_be_kept_hides_nothing(tmp_path: Path) -> None:
     (tmp_path / "failures").write_text("a file")
-    keep_failure(tmp_path, "lab", "t4", "any", 8, LaunchbenchError("x"))
-    keep_failure(tmp_path, "lab", "../../t4", "any", 8, LaunchbenchError("x"))
+    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, LaunchbenchError("x"))
+    keep_failure(tmp_path, "lab", "../../t4", "any", 8, 1, LaunchbenchError("x"))
     assert read_failures(tmp_path) == []
 
 
@@ -255,12 +266,18 @@ def test_a_file_that_is_no_failure_is_passed_over(tmp_path: Path, text: str) -> 
 
 @pytest.mark.parametrize(
     "place",
-    [("zoo", "t4", "any", 8), ("lab", "h200", "any", 8), ("lab", "t4", "01234567", 8), ("lab", "t4", "any", 64)],
+    [
+        ("zoo", "t4", "any", 8, 1),
+        ("lab", "h200", "any", 8, 1),
+        ("lab", "t4", "01234567", 8, 1),
+        ("lab", "t4", "any", 64, 1),
+        ("lab", "t4", "any", 8, 2),
+    ],
 )
 def test_a_failure_in_the_place_of_another_cell_is_passed_over(
-    tmp_path: Path, place: tuple[str, str, str, int]
+    tmp_path: Path, place: tuple[str, str, str, int, int]
 ) -> None:
-    keep_failure(tmp_path, "lab", "t4", "any", 8, LaunchbenchError("x"))
+    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, LaunchbenchError("x"))
     other = failure_path(tmp_path, *place)
     other.parent.mkdir(parents=True, exist_ok=True)
     failure_path(tmp_path, "lab", "t4", "any", 8).rename(other)
@@ -270,8 +287,8 @@ def test_a_failure_in_the_place_of_another_cell_is_passed_over(
 def test_an_error_on_a_simulated_gpu_is_kept_as_one(tmp_path: Path) -> None:
     error = LaunchbenchError("x")
     error.add_note(ON_SIMULATED)
-    keep_failure(tmp_path, "lab", "t4", "any", 8, error)
-    keep_failure(tmp_path, "lab", "t4", "any", 64, LaunchbenchError("x"))
+    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, error)
+    keep_failure(tmp_path, "lab", "t4", "any", 64, 1, LaunchbenchError("x"))
     assert [one.virtual for one in read_failures(tmp_path)] == [True, False]
 
 

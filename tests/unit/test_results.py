@@ -251,10 +251,10 @@ def test_a_killed_writer_leaves_a_csv_that_does_not_count(tmp_path: Path) -> Non
 
 def test_run_ids_differ_and_say_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = datetime(2026, 1, 31, 1, 2, 3, tzinfo=timezone(timedelta(hours=3)))
-    made = {new_run_id(8, "01234567", moment) for _ in range(50)}
+    made = {new_run_id(8, "01234567", moment, trial=2) for _ in range(50)}
     assert len(made) == 50
-    assert {name[:-6] for name in made} == {"n0000008-01234567-20260130T220203Z-"}
-    assert new_run_id(1_048_576, "mig-01234567", moment).startswith("n1048576-mig-01234567-20260130")
+    assert {name[:-6] for name in made} == {"n0000008-t2-01234567-20260130T220203Z-"}
+    assert new_run_id(1_048_576, "mig-01234567", moment).startswith("n1048576-t1-mig-01234567-20260130")
 
 
 # --- reading what was written
@@ -604,6 +604,7 @@ def test_an_intact_copy_counts_where_the_first_is_damaged(tmp_path: Path) -> Non
     ("name", "count"),
     [
         ("n0000008-a.csv", 8),
+        ("n0000008-t2-a.csv", 8),
         ("n8.csv", 8),
         ("n1048576-x-y.csv", 1_048_576),
         ("n00000000000000000000000000008-a.csv", 8),
