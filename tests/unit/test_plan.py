@@ -145,7 +145,7 @@ def test_names_tell_n_and_trial() -> None:
 def test_a_listed_cell_stays_one_of_the_run_once_it_has_a_receipt(tmp_path: Path) -> None:
     plan = a_plan(cards="listed", slurm={"t4": {}})
     before = (plan.all_receipts(), plan.cached())
-    record = write_job(tmp_path / "results", 8, card=3)
+    record = stored(write_job(tmp_path / "results", 8, card=3), {})
     write_receipt(Path(plan.receipt(Cell("t4", "any", 8, 1))), record, tmp_path / "results")
     assert (plan.all_receipts(), plan.cached()) == before
     # Without it, the result is one of those that no job of this run adds to.
