@@ -546,7 +546,10 @@ def test_a_job_finds_the_truth(virtual_gpu: VirtualGpu, binaries: Path, tmp_path
         "site": "test",
         "virtual_results": "allow",
         "launch_counts": [count],
-        "repetitions": 5,
+        "placements": 5,
+        "full_placements": 2,
+        "pool_mib": 1,
+        "repetitions": 3,
         "warmup_rounds": 1,
         "warmup_ms": 0,
         **{f"{name}_dir": str(tmp_path / name) for name in ("results", "reports", "build")},
@@ -561,14 +564,17 @@ def test_a_job_finds_the_truth(virtual_gpu: VirtualGpu, binaries: Path, tmp_path
     assert record["device"]["name"] == "launchbench virtual H100"
     assert record["device"]["driver_version"] == "580.00.00"
     frame = pd.read_csv(Path(done.stdout.strip()).with_suffix(".csv"))
-    medians = frame.groupby(["launch_path", "kernel", "mode"])["gpu_us"].median()
+    (pool,) = {int(block["buffer_address"], 16) for block in record["blocks"]}
+    medians = frame.groupby(["launch_path", "kernel", "mode", "offset_bytes"])["gpu_us"].median()
+    for (path, kernel, mode, offset), median in medians.items():
+        truth = H100.mode_us(mode, count, kernel, pool + offset)
+        if (path, mode) == ("cuda-python", "loop"):
+            truth = H100.loop_us(count, kernel, pool + offset, python=True)
+        if mode != "replay-batch":
+            assert median == pytest.approx(truth, rel=1e-4), (path, kernel, mode)
     for block in record["blocks"]:
-        path, kernel, address = block["launch_path"], block["kernel"], int(block["buffer_address"], 16)
-        loop = H100.loop_us(count, kernel, address, python=path == "cuda-python")
-        assert medians[path, kernel, "loop"] == pytest.approx(loop, rel=1e-4)
-        assert medians[path, kernel, "replay"] == pytest.approx(H100.replay_us(count, kernel, address), rel=1e-4)
         assert block["observed_count"] == block["expected_count"]
         assert block["before"]["other_processes"] == []
     calls = read_trace(tmp_path / "calls")
-    assert calls["cuLaunchKernel"] == calls["cuLaunchKernelEx"] > 0
+    assert calls["cuLaunchKernel"] > 0 and calls["cuLaunchKernelEx"] > 0
     assert calls["cuGraphLaunch"] > 0

@@ -224,9 +224,13 @@ class Process:
 
 @dataclass(frozen=True)
 class Throttle:
-    """Throttling after so many state queries of NVML: a clock event mask, and device times that grow by a factor."""
+    """Throttling after so many state queries of NVML: a clock event mask, and device times that grow by a factor.
+
+    With ``until`` it has ended after so many.
+    """
 
     after: int
+    until: int | None = None
     mask: int = 0x20
     slowdown: float = 1.0
     sm_clock_mhz: float | None = None

@@ -160,8 +160,9 @@ static const struct field process_fields[] = {
 };
 
 static const struct field throttle_fields[] = {
-    FIELD(throttle, card, INTEGER),    FIELD(throttle, from, BIG),             FIELD(throttle, mask, BIG),
-    FIELD(throttle, slowdown, NUMBER), FIELD(throttle, sm_clock_mhz, NUMBER), {NULL, TEXT, 0, 0},
+    FIELD(throttle, card, INTEGER), FIELD(throttle, from, BIG),        FIELD(throttle, until, BIG),
+    FIELD(throttle, mask, BIG),     FIELD(throttle, slowdown, NUMBER), FIELD(throttle, sm_clock_mhz, NUMBER),
+    {NULL, TEXT, 0, 0},
 };
 
 static bool set_field(const struct field *fields, void *object, const char *key, const char *value) {
@@ -236,6 +237,7 @@ static void *begin_section(struct config *config, const char *name, const struct
   if (strcmp(name, "throttle") == 0) {
     *fields = throttle_fields;
     config->throttle.from = 1;
+    config->throttle.until = ALWAYS;
     config->throttle.card = -1;
     return &config->throttle;
   }

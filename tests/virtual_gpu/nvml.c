@@ -66,7 +66,8 @@ static int index_of(nvmlDevice_t device) {
 static bool throttled(int card) {
   const struct throttle *throttle = &config()->throttle;
   if (throttle->from == ALWAYS) return false;
-  return (throttle->card < 0 || throttle->card == card) && state_queries[card] >= throttle->from;
+  uint64_t asked = state_queries[card];
+  return (throttle->card < 0 || throttle->card == card) && asked >= throttle->from && asked < throttle->until;
 }
 
 double throttle_slowdown(int card) { return throttled(card) ? config()->throttle.slowdown : 1; }

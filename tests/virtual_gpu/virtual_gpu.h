@@ -73,7 +73,8 @@ struct process {
 
 struct throttle {
   int card;
-  uint64_t from;  // state queries before it starts; ALWAYS = never
+  uint64_t from;   // state queries before it starts; ALWAYS = never
+  uint64_t until;  // state queries after which it has ended
   uint64_t mask;
   double slowdown, sm_clock_mhz;
 };
