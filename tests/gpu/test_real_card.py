@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from launchbench.results.files import read_results
+from launchbench.results.protocol import COMPARED_MODES
 
 PROJECT = Path(__file__).parents[2]
 
@@ -58,6 +59,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with short settings and the products built in it."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "config.yaml").write_text(
+        "placements: 6\nfull_placements: 2\npool_mib: 16\n"
         "repetitions: 10\nwarmup_rounds: 2\nwarmup_ms: 0\nsite: test\n"
         "launch_paths: [native-driver, native-runtime, cuda-python]\n"
     )
@@ -88,11 +90,15 @@ def test_a_job_files_a_checked_result(project: Path, count: int) -> None:
         (path, kernel) for path in ("native-driver", "native-runtime", "cuda-python") for kernel in ("tiny", "empty")
     }
     for block in record.blocks:
-        # Each block: one loop outside the capture, one first replay, then rounds of a loop and a replay.
-        launches = count * (2 + 2 * (2 + 10))
-        assert block.expected_count == block.observed_count == (launches if block.kernel == "tiny" else 0)
-    assert len(result.raw) == 6 * 2 * 10
-    assert (result.raw["gpu_us"] > 0).all()
+        # Each block has at least its repetitions of loop and replay at two placements.
+        assert block.expected_count == block.observed_count
+        assert block.observed_count >= 2 * 2 * 10 * count if block.kernel == "tiny" else block.observed_count == 0
+    first = result.raw[result.raw["attempt"] == 0]
+    places = first.groupby(["launch_path", "kernel"])["placement"].nunique()
+    assert sorted(places) == [2, 2, 2, 2, 2, 6] and places["native-driver", "tiny"] == 6
+    compared = first[first["mode"].isin(COMPARED_MODES)]
+    assert len(compared) == 10 * (6 * 2 * 2 + 4)
+    assert (compared["gpu_us"] > 0).all()
     assert (result.raw["total_us"] >= result.raw["issue_us"]).all()
 
 

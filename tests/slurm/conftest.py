@@ -15,7 +15,7 @@ import yaml
 
 from tests.slurm.cluster import Cluster, Node, start, why_not
 from tests.virtual_gpu import A100, H100, T4, VirtualGpu
-from tests.workflow.conftest import Clone, Run, clone_into
+from tests.workflow.conftest import SHORT, Clone, Run, clone_into
 
 RESULTS = "simulated"
 SITE = "centre"
@@ -91,7 +91,7 @@ def head_node(cluster: Cluster, binaries: Path, tmp_path: Path) -> Callable[...,
 
     def make(**settings: Any) -> HeadNode:
         clone = clone_into(tmp_path / "clone")
-        short = {"warmup_rounds": 1, "warmup_ms": 0, "repetitions": 12, "launch_counts": [8, 64], "extras": []}
+        short = {**SHORT, "launch_counts": [8, 64]}
         clone.configure(**{"virtual_results": "allow", "results_dir": RESULTS, **short, **settings})
         shutil.copytree(binaries, clone.path / "build" / "cuda", copy_function=shutil.copy)
         made = HeadNode(clone)

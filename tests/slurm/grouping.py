@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.slurm.cluster import Cluster, start, why_not
 from tests.slurm.conftest import ASKED, CARDS, GROUPED, NODES, RESULTS, HeadNode
 from tests.virtual_gpu import VirtualGpu, compile_library
-from tests.workflow.conftest import clone_into
+from tests.workflow.conftest import SHORT, clone_into
 
 COUNTS = [8, 64, 512, 4096]
 WAYS = {"one job for each N": (), "one job for all N": GROUPED}
@@ -52,9 +52,7 @@ def main() -> None:
     try:
         clone = clone_into(folder / "clone")
         (folder / "slurm").mkdir()
-        clone.configure(
-            virtual_results="allow", results_dir=RESULTS, launch_counts=COUNTS, repetitions=12, warmup_ms=0, extras=[]
-        )
+        clone.configure(**{**SHORT, "virtual_results": "allow", "results_dir": RESULTS, "launch_counts": COUNTS})
         head = HeadNode(clone)
         head.ask({"a100": ASKED["a100"]})
         build = [sys.executable, "-m", "launchbench", "build"]

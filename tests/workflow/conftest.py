@@ -27,6 +27,19 @@ PARTS = (
     "src/graphs.cu",
     "src/launchbench",
 )
+SHORT = {
+    "trials": 1,
+    "placements": 3,
+    "full_placements": 2,
+    "pool_mib": 1,
+    "repetitions": 6,
+    "warmup_rounds": 1,
+    "warmup_ms": 0,
+    "cure_repetitions": 12,
+    "extras": [],
+}
+"""Settings with which a job has little to do."""
+
 RULES = ("build", "measure", "pointers", "aggregate", "report")
 
 

@@ -65,11 +65,14 @@ def test_a_broken_configuration_file_is_one_line(clone: Clone, content: bytes | 
 
 
 def test_listing_cards_plans_one_job_per_label_and_count(clone: Clone) -> None:
-    run = clone.snakemake("-n", "--config", "cards=listed", "launch_counts=[8,64]")
+    run = clone.snakemake("-n", "--config", "cards=listed", "launch_counts=[8,64]", "trials=2")
     assert run.status == 0, run.text
     measured = {line.split(": ", 1)[1] for line in run.text.splitlines() if ": measure " in line}
     assert measured == {
-        f"measure {label} (card any) at N = {n}" for label in ("t4", "a100", "h100", "h200") for n in (8, 64)
+        f"measure {label} (card any) at N = {n}, trial {trial}"
+        for label in ("t4", "a100", "h100", "h200")
+        for n in (8, 64)
+        for trial in (1, 2)
     }
 
 
@@ -91,7 +94,7 @@ def test_a_measurement_stops_with_one_line_and_touches_nothing(clone: Clone) -> 
     run = clone.snakemake("--allowed-rules", "measure", "--config", "cards=listed", "launch_counts=[8]", "gpus={}")
     assert run.status != 0
     run = clone.snakemake(
-        "build/cells/here/t4/any/n8.0.json", "--allowed-rules", "measure", "--config", "cards=listed", "site=here"
+        "build/cells/here/t4/any/n8.t1.0.json", "--allowed-rules", "measure", "--config", "cards=listed", "site=here"
     )
     assert run.status != 0
     said = [line for line in run.text.splitlines() if line.startswith("launchbench: ")]
