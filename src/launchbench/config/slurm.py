@@ -76,7 +76,7 @@ class SlurmRequest(BaseModel):
     account: Annotated[str, _ANY_NAME] | None = Field(None, description="sbatch --account; null = yours by default")
     qos: Annotated[str, _ANY_NAME] | None = Field(None, description="sbatch --qos")
     time_minutes: Annotated[int, whole(1, 10_080)] | None = Field(
-        15, description="sbatch --time of one N; null = the partition's"
+        15, description="sbatch --time of one trial at one N; null = the partition's"
     )
     memory_mb: Annotated[int, whole(100, 1_000_000)] | None = Field(
         4000, description="sbatch --mem in MiB; null = the partition's"

@@ -222,7 +222,8 @@ def _warm_up(
             counter.before(mode.launches)
             timer.time(mode.work, mode.gate)
         rounds += 1
-        progress("warm-up rounds", rounds, None)
+        if long:
+            progress("warm-up rounds", rounds, None)
     timing.warmup_rounds_run += rounds if long else 0
 
 
