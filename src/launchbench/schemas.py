@@ -8,6 +8,7 @@ from launchbench.config.messages import escaped
 from launchbench.config.model import schema_json
 from launchbench.errors import LaunchbenchError
 from launchbench.results.files import write_atomically
+from launchbench.results.lengths import lengths_schema
 from launchbench.results.pointers import pointers_schema
 from launchbench.results.record import record_schema
 from launchbench.results.tables import columns_markdown, tables_schema
@@ -16,6 +17,7 @@ GENERATED = {
     "workflow/schemas/config.schema.json": schema_json,
     "workflow/schemas/record.schema.json": record_schema,
     "workflow/schemas/pointers.schema.json": pointers_schema,
+    "workflow/schemas/lengths.schema.json": lengths_schema,
     "workflow/schemas/tables.json": tables_schema,
     "docs/columns.md": columns_markdown,
 }

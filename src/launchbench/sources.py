@@ -34,6 +34,17 @@ MEASURING_MODULES = (
 POINTERS_MODULES = (*_folder("pointers"), "measure/driver.py", "measure/native.py")
 """A change here makes the pointers jobs necessary anew."""
 
+LENGTHS_MODULES = (
+    "measure/driver.py",
+    "measure/lengths.py",
+    "measure/lengths_job.py",
+    "measure/modes.py",
+    "measure/native.py",
+    "measure/timing.py",
+    "results/lengths_words.py",
+)
+"""A change here makes the lengths jobs necessary anew."""
+
 AGGREGATING_MODULES = (
     *_folder("aggregate"),
     *_folder("results"),

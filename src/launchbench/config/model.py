@@ -24,11 +24,12 @@ from launchbench.config.rules import Problem, Rule, choice, problems_error, seve
 from launchbench.config.slurm import SlurmRequest
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
+from launchbench.results.lengths_words import MAX_LAUNCH_COUNT as MAX_LENGTHS_COUNT
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT, Kernel, LaunchPath
 
 Cards = Literal["visible", "listed", "none"]
 VirtualResults = Literal["refuse", "allow"]
-Extra = Literal["pointers"]
+Extra = Literal["pointers", "lengths"]
 
 MAX_PROBLEMS = 50
 SETTINGS_VARIABLE = "LAUNCHBENCH_SETTINGS"
@@ -131,7 +132,8 @@ class Config(_Strict):
     )
     extras: Annotated[tuple[Extra, ...], _EXTRAS] = Field(
         (),
-        description="what else is done once on each card: pointers = replays after a free, compute-sanitizer, cures",
+        description="what else is done once on each card: pointers = replays after a free, compute-sanitizer, cures; "
+        "lengths = kernels of chosen lengths, by both clocks",
     )
     trials: Annotated[int, whole(1, 1000)] = Field(
         3, description="fresh processes for each card and N, each a job of its own"
@@ -158,6 +160,9 @@ class Config(_Strict):
     )
     cure_repetitions: Annotated[int, whole(1, 100_000)] = Field(
         50, description="extras: pointers alone: timed repetitions of every cure at each N"
+    )
+    length_repetitions: Annotated[int, whole(1, 100_000)] = Field(
+        20, description="extras: lengths alone: timed repetitions of loop and of replay at each N and kernel length"
     )
     architectures: Annotated[tuple[str, ...], _ARCHITECTURES] = Field(
         ("sm_75", "sm_80", "sm_90"),
@@ -209,6 +214,9 @@ class Config(_Strict):
         if self.full_placements > self.placements:
             expected = f"at most placements, which is {self.placements}"
             problems.append((("full_placements",), f"got {self.full_placements}", expected))
+        if "lengths" in self.extras and min(self.launch_counts) > MAX_LENGTHS_COUNT:
+            expected = f"also one of at most {MAX_LENGTHS_COUNT}, which extras: [lengths] needs"
+            problems.append((("launch_counts",), f"got {shown(list(self.launch_counts))}", expected))
         for label in (label for label in self.slurm if label not in self.gpus):
             problems.append((("slurm", label), "got a label that gpus has not", f"one of {', '.join(self.gpus)}"))
         types: dict[GpuType, str] = {}

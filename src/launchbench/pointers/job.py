@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,42 +17,23 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
 from launchbench.measure.cards import Card, choose, visible_cards
 from launchbench.measure.driver import DriverError
-from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
-from launchbench.measure.job import describe_device
+from launchbench.measure.extra import Request, shared_fields
+from launchbench.measure.host import cpu_cores
 from launchbench.measure.lock import card_lock, core_lock
 from launchbench.pointers.lines import read_lines
 from launchbench.pointers.memcheck import conclude, read_report
 from launchbench.pointers.outcome import SETTING_UP, first_failure, judge
 from launchbench.pointers.sanitizer import Tool, find_tool, run_under
-from launchbench.results.extra_files import new_extra_id
 from launchbench.results.pointers import CureCheck, CuresProtocol, Seen
 from launchbench.results.pointers_columns import CURE_REPETITIONS
 from launchbench.results.pointers_files import write_pointers
 from launchbench.results.pointers_words import CURES, KIND, SCENARIOS
-from launchbench.results.record import utc_text
 from launchbench.sources import POINTERS_MODULES
 
 SCENARIO_SECONDS = 300
 """How long one scenario may take; it launches two kernels, yet a context takes seconds on large machines."""
 
 CURES_SECONDS = 3600
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to do and where it goes.
-
-    Attributes:
-        label: GPU type that is asked for.
-        card: short UUID of one certain card, or None for any of that type.
-        site: folder under the results.
-        binaries: folder with the products of ``launchbench build``.
-    """
-
-    label: str
-    card: str | None
-    site: str
-    binaries: Path
 
 
 def run(request: Request, config: Config) -> Path:
@@ -85,22 +65,13 @@ def run(request: Request, config: Config) -> Path:
         )
         checks, rows = _cures(card, request.binaries, protocol)
         fields: dict[str, Any] = {
-            "run_id": new_extra_id(KIND, card.id, started),
-            "site": request.site,
-            "label": request.label,
-            "started_utc": utc_text(started),
-            "finished_utc": utc_text(datetime.now(UTC)),
+            **shared_fields(KIND, request, card, session, started, POINTERS_MODULES),
             "scenarios": scenarios,
             "sanitizer": sanitizer,
             "cures": checks,
             "protocol": protocol,
             "before": before,
             "after": session.state(),
-            "device": describe_device(card, session),
-            "host": host_facts(card.pci_bus_id),
-            "software": provenance.software(request.binaries),
-            "code": provenance.code(request.binaries, POINTERS_MODULES),
-            "slurm": slurm_facts(),
         }
         return write_pointers(Path(config.results_dir), fields, rows, reports)
 

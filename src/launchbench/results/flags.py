@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from launchbench.results.protocol import MODES, Protocol
-from launchbench.results.record import Block
+from launchbench.results.record import Block, DeviceState
 
 HOST_SLACK_US = 20.0
 HOST_SLACK_RATIO = 1.01
@@ -71,7 +71,13 @@ def block_flag(block: Block, protocol: Protocol) -> str:
         reasons.append(f"wrong count: {block.observed_count} seen, {block.expected_count} expected")
     if block.protocol_hash != protocol.block_hash(block.launch_path, block.kernel):
         reasons.append("protocol hash does not belong to the record's protocol")
-    states = (("before", block.before), ("after", block.after))
+    return "; ".join([*reasons, *state_reasons(block.before, block.after)])
+
+
+def state_reasons(before: DeviceState, after: DeviceState) -> list[str]:
+    """Why nothing may be used that was timed between two states of the card; empty where nothing speaks against it."""
+    reasons = []
+    states = (("before", before), ("after", after))
     for name in THROTTLING:
         when = [moment for moment, state in states if name in (state.throttle_reasons or ())]
         if when:
@@ -79,7 +85,7 @@ def block_flag(block: Block, protocol: Protocol) -> str:
     busy = [moment for moment, state in states if state.other_processes]
     if busy:
         reasons.append(f"other process on the card ({' and '.join(busy)})")
-    return "; ".join(reasons)
+    return reasons
 
 
 def find_pairs(raw: pd.DataFrame, block_flags: Sequence[str]) -> Pairs:
@@ -166,3 +172,15 @@ def count_reasons(pairs: Pairs, blocks: int) -> list[str]:
     for block, reasons in gathered.items():
         texts[block] = "; ".join(reasons)
     return texts
+
+
+def row_reasons(raw: pd.DataFrame) -> list[str]:
+    """Why each row cannot be used, by its own times alone, separated by '; '; empty where nothing speaks against it.
+
+    Args:
+        raw: columns ``gpu_us``, ``issue_us`` and ``total_us``.
+    """
+    reasons = {0: ""}
+    for value in set(bits := _row_bits(raw).tolist()):
+        reasons[value] = "; ".join(words for at, words in enumerate(_ROW_REASONS) if value >> at & 1)
+    return [reasons[value] for value in bits]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from launchbench.results import pointers_words
+from launchbench.results import lengths_words, pointers_words
 
 LAYOUT = ("site", "label", "card")
 
@@ -21,7 +21,7 @@ MISPLACED = f"not at the place of a result, so it is not read: {_PLACE}"
 TOO_DEEP = f"a folder inside a card's, which is not looked into: {_PLACE}"
 
 LAUNCH = "launch"
-PREFIXES = {pointers_words.PREFIX: pointers_words.KIND}
+PREFIXES = {module.PREFIX: module.KIND for module in (pointers_words, lengths_words)}
 """What names of files of other jobs than launch jobs begin with -> the job's kind. No launch job has such a name."""
 
 

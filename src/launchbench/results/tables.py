@@ -16,7 +16,7 @@ from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results import columns, pointers_columns
+from launchbench.results import columns, lengths_columns, pointers_columns
 from launchbench.results.columns import Column
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
@@ -169,6 +169,20 @@ TABLES = {
     "pointers": ("One row per pointers job and scenario; `build/tables/pointers.csv`.", pointers_columns.POINTERS),
     "pointers_gaps": ("Files of pointers jobs that cannot be used; `build/tables/pointers_gaps.csv`.", columns.GAPS),
     "cures": ("One row per pointers job, cure and N; `build/tables/cures.csv`.", pointers_columns.CURE_TIMES),
+    "length_repetitions": (
+        "One timed repetition at one N and kernel length; the CSVs of lengths jobs under `results/`.",
+        lengths_columns.LENGTH_REPETITIONS,
+    ),
+    "lengths": ("One row per lengths job, N and kernel length; `build/tables/lengths.csv`.", lengths_columns.LENGTHS),
+    "length_models": (
+        "One row per lengths job: clocks and model; `build/tables/length_models.csv`.",
+        lengths_columns.LENGTH_MODELS,
+    ),
+    "crossovers": (
+        "One row per lengths job and N: until which kernel length a graph helps; `build/tables/crossovers.csv`.",
+        lengths_columns.CROSSOVERS,
+    ),
+    "lengths_gaps": ("Files of lengths jobs that cannot be used; `build/tables/lengths_gaps.csv`.", columns.GAPS),
 }
 
 
