@@ -36,6 +36,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/pointers.smk"
+include: "workflow/rules/lengths.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/report.smk"
 
@@ -46,6 +47,7 @@ rule all:
     input:
         lambda wildcards: PLAN.all_receipts(),
         lambda wildcards: POINTERS.receipts(),
+        lambda wildcards: LENGTHS.receipts(),
         f"{REPORTS}/comparison.html",
 
 

@@ -10,8 +10,9 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import launchbench
 from launchbench.config.folders import check_apart, check_folders, check_receipt, check_writable
@@ -21,6 +22,10 @@ from launchbench.config.names import host_slug, site_name
 from launchbench.errors import LaunchbenchError
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
 from launchbench.wording import plural
+
+if TYPE_CHECKING:
+    from launchbench.measure.extra import Request
+    from launchbench.results.extra_files import ExtraKind
 
 LOG_VARIABLE = "LAUNCHBENCH_LOG"
 """Environment variable: file to which the traceback of an error goes that standard error tells in one line."""
@@ -92,14 +97,27 @@ def _measure(arguments: argparse.Namespace) -> None:
 
 
 def _pointers(arguments: argparse.Namespace) -> None:
-    import platform
-
     from launchbench.pointers import job
-    from launchbench.results.extra_files import write_receipt
     from launchbench.results.pointers_files import POINTERS
 
+    _extra(arguments, job.run, POINTERS)
+
+
+def _lengths(arguments: argparse.Namespace) -> None:
+    from launchbench.measure import lengths_job
+    from launchbench.results.lengths_files import LENGTHS
+
+    _extra(arguments, lengths_job.run, LENGTHS)
+
+
+def _extra(arguments: argparse.Namespace, run: Callable[[Request, Config], Path], kind: ExtraKind[Any]) -> None:
+    import platform
+
+    from launchbench.measure.extra import Request
+    from launchbench.results.extra_files import write_receipt
+
     config = _config(arguments)
-    request = job.Request(
+    request = Request(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
         site=site_name(arguments.site) or config.site or host_slug(platform.node()),
@@ -107,10 +125,10 @@ def _pointers(arguments: argparse.Namespace) -> None:
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
     check_receipt(arguments.receipt)
-    record = job.run(request, config)
+    record = run(request, config)
     print(record, flush=True)
     if arguments.receipt:
-        write_receipt(POINTERS, arguments.receipt, record, Path(config.results_dir))
+        write_receipt(kind, arguments.receipt, record, Path(config.results_dir))
 
 
 def _reasons(arguments: argparse.Namespace) -> None:
@@ -122,6 +140,7 @@ def _reasons(arguments: argparse.Namespace) -> None:
 
 
 def _aggregate(arguments: argparse.Namespace) -> None:
+    from launchbench.aggregate.lengths import write_lengths_tables
     from launchbench.aggregate.pointers import write_pointers_tables
     from launchbench.aggregate.write import write_tables
     from launchbench.results.failures import read_failures
@@ -137,6 +156,7 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     )
     print(f"aggregate: {plural(done.cards, 'card')}, {done.anew:,} read anew", file=sys.stderr)
     write_pointers_tables(Path(config.results_dir), arguments.out)
+    write_lengths_tables(Path(config.results_dir), arguments.out)
 
 
 def _report(arguments: argparse.Namespace) -> None:
@@ -213,12 +233,16 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
     sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 
-    sub = command("pointers", _pointers, "exercise 4 on one GPU: replays after a free, and the cures")
-    sub.add_argument("--site", help="folder under the results (default: that of the configuration)")
-    sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
-    sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
-    sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
-    sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
+    for name, action, summary in (
+        ("pointers", _pointers, "exercise 4 on one GPU: replays after a free, and the cures"),
+        ("lengths", _lengths, "exercises 5 and 6 on one GPU: two clocks, and kernels of chosen lengths"),
+    ):
+        sub = command(name, action, summary)
+        sub.add_argument("--site", help="folder under the results (default: that of the configuration)")
+        sub.add_argument("--label", required=True, help="GPU type that must be there, as in the configuration")
+        sub.add_argument("--card", default="any", help="first eight hex digits of the UUID of a certain card")
+        sub.add_argument("--binaries", type=Path, default=Path("build/cuda"), help="folder with the products of build")
+        sub.add_argument("--receipt", type=Path, help="file to write once the result is filed")
 
     sub = command("reasons", _reasons, "ask SLURM why jobs of a failed run ended that could not say so")
     sub.add_argument("--log", type=Path, required=True, help="log of that run, under .snakemake/log")

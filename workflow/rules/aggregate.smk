@@ -5,6 +5,7 @@ rule aggregate:
     input:
         receipts=lambda wildcards: PLAN.all_receipts(),
         pointers=lambda wildcards: POINTERS.receipts(),
+        lengths=lambda wildcards: LENGTHS.receipts(),
     output:
         tidy=directory(f"{BUILD}/tables/tidy"),
         summary=report(
@@ -38,6 +39,25 @@ rule aggregate:
             labels={"table": "cures"},
         ),
         pointers_gaps=f"{BUILD}/tables/pointers_gaps.csv",
+        lengths=report(
+            f"{BUILD}/tables/lengths.csv",
+            category="Tables",
+            caption="../report/lengths.rst",
+            labels={"table": "kernel lengths by both clocks"},
+        ),
+        length_models=report(
+            f"{BUILD}/tables/length_models.csv",
+            category="Tables",
+            caption="../report/length_models.rst",
+            labels={"table": "clocks and model of each card"},
+        ),
+        crossovers=report(
+            f"{BUILD}/tables/crossovers.csv",
+            category="Tables",
+            caption="../report/crossovers.rst",
+            labels={"table": "until which kernel length a graph helps"},
+        ),
+        lengths_gaps=f"{BUILD}/tables/lengths_gaps.csv",
     log:
         f"{BUILD}/logs/aggregate.log",
     conda:
@@ -47,6 +67,7 @@ rule aggregate:
         compared=PLAN.compared(),
         cached=lambda wildcards: PLAN.cached(),
         cached_pointers=lambda wildcards: POINTERS.cached(),
+        cached_lengths=lambda wildcards: LENGTHS.cached(),
         out=subpath(output.summary, parent=True),
     message:
         "join the results"

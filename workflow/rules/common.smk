@@ -6,6 +6,7 @@ from launchbench.workflow.plan import Plan
 from launchbench.build.compile import build_flags
 from launchbench.sources import (
     AGGREGATING_MODULES,
+    LENGTHS_MODULES,
     MEASURING_MODULES,
     POINTERS_MODULES,
     REPORTING_MODULES,
@@ -30,6 +31,7 @@ CONFIG = or_exit(
 hand_to_commands(CONFIG)
 PLAN = Plan(CONFIG, again=measures_again)
 POINTERS = ExtraPlan(PLAN, "pointers")
+LENGTHS = ExtraPlan(PLAN, "lengths")
 or_exit(PLAN.cells)  # asks for the cards once, before any rule does
 BUILD = CONFIG.build_dir
 REPORTS = CONFIG.reports_dir

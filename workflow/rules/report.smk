@@ -4,6 +4,7 @@ FIGURES = {
     "speedup": "Speed-up of replay over the loop",
     "times": "Loop and replay over N",
     "repetitions": "Distribution of repetitions",
+    "kernel_length": "Speed-up over kernel length",
 }
 
 
@@ -16,6 +17,10 @@ rule report:
         pointers=rules.aggregate.output.pointers,
         cures=rules.aggregate.output.cures,
         pointers_gaps=rules.aggregate.output.pointers_gaps,
+        lengths=rules.aggregate.output.lengths,
+        length_models=rules.aggregate.output.length_models,
+        crossovers=rules.aggregate.output.crossovers,
+        lengths_gaps=rules.aggregate.output.lengths_gaps,
     output:
         page=report(
             f"{REPORTS}/comparison.html",

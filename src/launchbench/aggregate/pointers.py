@@ -5,7 +5,6 @@ It pools nothing: a row is one scenario, or one cure and N, of one job. It draws
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,16 @@ import numpy as np
 import pandas as pd
 
 from launchbench.aggregate import stats
+from launchbench.aggregate.extra import identity, table
 from launchbench.aggregate.gaps import problem_row
 from launchbench.pointers.outcome import first_failure
-from launchbench.results import columns, pointers_columns, tables
-from launchbench.results.columns import Column
+from launchbench.results import columns, pointers_columns
 from launchbench.results.extra_files import ExtraResult, read_extras
 from launchbench.results.files import write_atomically
 from launchbench.results.pointers import AccessError, PointersRecord, SanitizerRun, Seen
 from launchbench.results.pointers_files import POINTERS
 from launchbench.results.pointers_words import CURES, SCENARIOS
-from launchbench.results.record import card_id
 from launchbench.wording import one_line
-
-SAME_JOB = ["site", "label", "card", "hostname", "driver_version", "nvcc"]
-"""Jobs equal in all of these did the same thing; the newest of them counts."""
 
 PARTS = ("prepare", "apply", "first_replay", "total")
 
@@ -49,9 +44,9 @@ def tabulate(results_dir: Path) -> PointersTables:
     cures = [row for result in results for row in _cure_rows(result)]
     gaps = [problem_row(problem, results_dir) for problem in problems]
     return PointersTables(
-        _table(scenarios, pointers_columns.POINTERS, "pointers"),
-        _table(cures, pointers_columns.CURE_TIMES, "cures"),
-        _table(gaps, columns.GAPS, "pointers_gaps"),
+        table(scenarios, pointers_columns.POINTERS, "pointers"),
+        table(cures, pointers_columns.CURE_TIMES, "cures"),
+        table(gaps, columns.GAPS, "pointers_gaps"),
     )
 
 
@@ -66,45 +61,13 @@ def write_pointers_tables(results_dir: Path, out_dir: Path) -> None:
         write_atomically(out_dir / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
 
 
-def _table(rows: Sequence[dict[str, Any]], table: tuple[Column, ...], name: str) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=[column.name for column in table])
-    if "superseded" in frame:
-        moment = pd.to_datetime(frame["started_utc"], format="ISO8601", utc=True, errors="coerce")
-        newest = moment.groupby([frame[key] for key in SAME_JOB]).transform("max")
-        frame["superseded"] = (moment != newest).astype("bool")
-    for column in table:
-        if column.kind == "int" and column.nullable:
-            frame[column.name] = frame[column.name].astype("Int64")
-        elif column.kind == "float":
-            frame[column.name] = frame[column.name].astype("float64")
-    return tables.validate(frame, table, name)
-
-
-def _identity(result: ExtraResult[PointersRecord]) -> dict[str, Any]:
-    record = result.record
-    return {
-        "site": one_line(result.site),
-        "label": record.label,
-        "card": card_id(record.device.uuid),
-        "gpu_name": one_line(record.device.name),
-        "gpu_uuid": one_line(record.device.uuid),
-        "hostname": one_line(record.host.hostname),
-        "cpu_model": one_line(record.host.cpu_model or ""),
-        "driver_version": one_line(record.device.driver_version or ""),
-        "nvcc": one_line(record.software.nvcc),
-        "virtual": record.device.virtual,
-        "run_id": record.run_id,
-        "started_utc": record.started_utc,
-    }
-
-
 def _scenario_rows(result: ExtraResult[PointersRecord], results_dir: Path) -> list[dict[str, Any]]:
     record = result.record
     runs = {run.scenario: run for run in record.sanitizer.runs}
     folder = result.path.parent.relative_to(results_dir).as_posix()
     return [
         {
-            **_identity(result),
+            **identity(result),
             "scenario": name,
             **_seen(record.scenarios[name]),
             **_sanitizer(record, runs.get(name), folder),
@@ -176,7 +139,7 @@ def _cure_rows(result: ExtraResult[PointersRecord]) -> list[dict[str, Any]]:
         used = own if check.outcome == "right-buffer" else own.iloc[:0]
         rows.append(
             {
-                **_identity(result),
+                **identity(result),
                 "cure": check.cure,
                 "launch_count": check.launch_count,
                 "outcome": check.outcome,

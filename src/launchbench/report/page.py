@@ -16,13 +16,13 @@ import jinja2
 import pandas as pd
 
 from launchbench.aggregate.spread import spread
-from launchbench.report import explain, figures, sections
+from launchbench.report import explain, figures, lengths, lengths_figure, sections
 from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_repetitions
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
-from launchbench.report.sidebyside import POINTERS_COMMAND, side_by_side
+from launchbench.report.sidebyside import LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.wording import plural
@@ -31,10 +31,13 @@ PAGE = "comparison.html"
 PRIMARY = "native-driver"
 """The launch path of the headline: what the launches cost when no interpreter issues them."""
 
-TABLES = ("summary", "fits", "gaps", "pointers", "cures", "pointers_gaps")
+TABLES = (
+    *("summary", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
+    *("lengths", "length_models", "crossovers", "lengths_gaps"),
+)
 """What the page links to, beside the folder of all repetitions."""
 
-FIGURES = ("speedup", "times", "repetitions")
+FIGURES = ("speedup", "times", "repetitions", lengths_figure.FIGURE)
 
 ANSWERS = {
     "native-driver": "Launches from a native loop",
@@ -68,27 +71,31 @@ def render(
     comparison = load(tables_dir, config_labels, launch_counts)
     path = PRIMARY if PRIMARY in comparison.launch_paths else next(iter(comparison.launch_paths), PRIMARY)
     tidy = _repetitions(comparison, tables_dir, path)
-    drawn = figures.draw(comparison, tidy, path)
+    files_of = _Files(results_dir, reports_dir)
+    spun = lengths.section(tables_dir, config_labels, files_of.of_file)
+    drawn = figures.draw(comparison, tidy, path) | lengths_figure.draw(spun)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
     pooled = tables.validate(spread(comparison.compared), columns.SPREAD, "spread")
     text = pooled.to_csv(index=False, lineterminator="\n")
     write_atomically(reports_dir / "spread.csv", text.encode())
-    files_of = _Files(results_dir, reports_dir)
     pointers = section(tables_dir, config_labels, files_of.of_file)
     alternatives = {
         "speedup": explain.alt_speedup(comparison),
         "times": explain.alt_times(comparison),
         "repetitions": explain.alt_repetitions(comparison, tidy, path),
+        lengths_figure.FIGURE: lengths.alternative(spun),
     }
     page = (
         _environment()
         .get_template("comparison.html.j2")
         .render(
-            simulated=comparison.simulated or pointers.simulated,
+            simulated=comparison.simulated or pointers.simulated or spun.simulated,
             pointers=pointers,
             pointers_command=POINTERS_COMMAND,
+            lengths=spun,
+            lengths_command=LENGTHS_COMMAND,
             simulated_word=SIMULATED,
             answers=_answers(comparison),
             figures={

@@ -7,20 +7,19 @@ other sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from launchbench.errors import LaunchbenchError
-from launchbench.report.cells import Cell, Link, Row, Table, any_simulated, cut, heads, label_name
-from launchbench.report.comparison import CARD_KEY, HEADLINE_COUNT, MANY_CARDS, card_names, read_table
+from launchbench.report.cells import Cell, Row, Table, any_simulated, cut, heads, label_name
+from launchbench.report.comparison import HEADLINE_COUNT, MANY_CARDS
+from launchbench.report.extra import MAX_ROWS, Files, broken, newest, read_named, unmeasured
 from launchbench.results.pointers_words import SCENARIOS
 from launchbench.wording import UNKNOWN, number, plural, several, shortened, with_interval
 
-MAX_ROWS = 400
 BY_LUCK = ("d2-updated", "victim-corrupted")
 """Outcomes in which the freed address belongs to another live buffer."""
 
@@ -38,9 +37,6 @@ CURE_NAMES = {
     "recapture": "capturing and instantiating anew",
     "fixed-buffer": "a fixed buffer that is written in place",
 }
-
-Files = Callable[[str], Sequence[Link]]
-"""From a file relative to the results to its links."""
 
 
 @dataclass(frozen=True)
@@ -63,24 +59,14 @@ def section(tables_dir: Path, config_labels: Sequence[str], files: Files) -> Sec
     Raises:
         LaunchbenchError: a table is missing or is not what its columns say.
     """
-    pointers, cures, gaps = (read_table(tables_dir, name) for name in ("pointers", "cures", "pointers_gaps"))
-    names = card_names(pointers)
-    known = set(names[CARD_KEY].itertuples(index=False, name=None))
-    for key in cures[CARD_KEY].itertuples(index=False, name=None):
-        if key not in known:
-            card = f"label {key[1]!r}, card {key[2]!r}"
-            raise LaunchbenchError(f"{tables_dir / 'cures.csv'}: {card}: pointers.csv has no such card; aggregate both")
-    shown, timed = (
-        frame[~frame["superseded"]].merge(names, on=CARD_KEY, how="left").sort_values("card_name", kind="stable")
-        for frame in (pointers, cures)
-    )
-    measured = set(pointers.loc[~pointers["virtual"], "label"])
+    pointers, cures = read_named(tables_dir, "pointers", "cures")
+    shown, timed = newest(pointers), newest(cures)
     return Section(
         stories=_stories(shown, timed),
-        missing=[label for label in dict.fromkeys(config_labels) if label not in measured],
+        missing=unmeasured(pointers, config_labels),
         scenarios=_scenario_table(shown, files),
         cures=_cure_table(timed),
-        broken=_broken(gaps, files),
+        broken=broken(tables_dir, "pointers", files),
         simulated=any_simulated(pointers),
     )
 
@@ -316,13 +302,3 @@ def _interval(row: Row, part: str) -> Cell:
     if pd.isna(value):
         return Cell(UNKNOWN, kind="missing")
     return Cell(with_interval(value, low, high), kind="number")
-
-
-def _broken(gaps: pd.DataFrame, files: Files) -> Table:
-    body = []
-    for row in gaps.head(MAX_ROWS).to_dict("records"):
-        label = Cell(shortened(row["label"]) or UNKNOWN, heading="row")
-        body.append([label, Cell(row["reason"]), Cell("", links=files(row["file"]))])
-    caption = "Files of pointers jobs that cannot be used."
-    notes = cut(len(gaps), MAX_ROWS, "pointers_gaps.csv")
-    return Table("pointers-gaps", caption, heads("label", "why", "file"), body, False, notes)

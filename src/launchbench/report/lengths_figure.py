@@ -1,0 +1,158 @@
+"""The figure of speed-up over kernel length. Computes nothing: it draws what the tables hold, the model among it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from launchbench.aggregate.lengths_model import LengthModel
+from launchbench.report.cells import label_name
+from launchbench.report.figures import MAX_PANELS, MAX_SERIES, _empty, _files, _spread_out, _style, _styles, _wrapped
+from launchbench.report.lengths import Section
+from launchbench.wording import number
+
+FIGURE = "kernel_length"
+LINEAR_BELOW_US = 0.5
+"""A logarithmic axis has no place for kernels of no length: below the shortest other one it is linear."""
+
+MAX_NAMED = 4
+"""Crossovers named in a panel; the table has all."""
+
+_WIDTH, _HEIGHT = 9.0, 4.6
+_TICKS_US = (0, 0.5, 1, 10, 100, 1000)
+
+
+def draw(section: Section) -> dict[str, dict[str, bytes]]:
+    """Name of the figure -> suffix -> content of the file."""
+    with _style():
+        return {FIGURE: _files(draw_kernel_length(section))}
+
+
+def draw_kernel_length(section: Section) -> Figure:
+    """Speed-up over kernel length, one panel per N: marks with intervals, lines for the model, crossovers named."""
+    used = section.cells[section.cells["repetitions_used"] > 0]
+    counts = _spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
+    if not counts:
+        return _empty()
+    named = used.assign(series=_series_names(section, used))
+    styles = dict(list(_styles(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
+    figure, grid = plt.subplots(
+        1, len(counts), figsize=(_WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
+    )
+    for axes, count in zip(grid[0], counts, strict=True):
+        _prepare(axes, count)
+        rows = named[named["launch_count"] == count]
+        for name, style in styles.items():
+            own = rows[rows["series"] == name].sort_values("kernel_us")
+            if section.many:
+                _band(axes, own, style)
+            elif len(own):
+                _marks(axes, own, style)
+                _model(axes, section, own, style)
+        if not section.many:
+            _name_crossovers(axes, section, count, styles)
+    grid[0, 0].set_ylabel("speed-up of the graph\n(loop time / replay time)")
+    for axes in grid[0]:
+        axes.set_ylim(bottom=0)
+    _legend(figure, section, styles)
+    return figure
+
+
+def _series_names(section: Section, rows: pd.DataFrame) -> list[str]:
+    if not section.many:
+        return list(rows["card_name"])
+    return [label_name(label, bool(virtual)) for label, virtual in zip(rows["label"], rows["virtual"], strict=True)]
+
+
+def _prepare(axes: Axes, count: int) -> None:
+    axes.set_xscale("symlog", linthresh=LINEAR_BELOW_US, linscale=0.35)
+    axes.xaxis.set_major_locator(FixedLocator(list(_TICKS_US)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.tick_params(axis="x", rotation=45)
+    axes.set_xlim(-0.1, 1500)
+    axes.set_xlabel("kernel length (µs)")
+    axes.set_title(f"N = {count:,}")
+    axes.grid(True, color="0.9")
+    axes.set_axisbelow(True)
+    axes.axhline(1, color="0.45", linewidth=1, linestyle=":", zorder=1)
+
+
+def _marks(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
+    middle = own["speedup"].to_numpy(float)
+    bars = np.nan_to_num(np.abs(own[["speedup_low", "speedup_high"]].to_numpy(float).T - middle))
+    axes.errorbar(own["kernel_us"], middle, yerr=bars, capsize=3, **{**style, "linestyle": "none"})
+
+
+def _model(axes: Axes, section: Section, own: pd.DataFrame, style: dict[str, Any]) -> None:
+    row = section.models[section.models["card_name"] == own["card_name"].iloc[0]].iloc[0]
+    names = ("issue_us", "pace_us", "loop_fixed_us", "node_us", "replay_fixed_us", "kernel_scale")
+    model = LengthModel(*(float(row[name]) for name in names))
+    longest = float(own["kernel_us"].max())
+    lengths = np.concatenate([np.linspace(0, LINEAR_BELOW_US, 12), np.geomspace(LINEAR_BELOW_US, 1500, 120)])
+    lengths = lengths[lengths <= max(longest, LINEAR_BELOW_US)]
+    gains = [model.speedup(float(own["launch_count"].iloc[0]), float(length)) for length in lengths]
+    look = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.2}
+    axes.plot(lengths, gains, zorder=1.5, **look)
+
+
+def _band(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
+    look = {"color": style["color"], "marker": style["marker"], "linestyle": style["linestyle"], "markersize": 5}
+    if len(own):
+        sns.lineplot(
+            own, x="kernel_us", y="speedup", estimator="median", errorbar=("pi", 100), ax=axes, legend=False, **look
+        )
+
+
+def _name_crossovers(axes: Axes, section: Section, count: int, styles: dict[str, dict[str, Any]]) -> None:
+    rows = section.crossovers[section.crossovers["launch_count"] == count]
+    told = []
+    for row in rows.to_dict("records"):
+        if row["verdict"] == "reached" and row["card_name"] in styles:
+            color = styles[str(row["card_name"])]["color"]
+            axes.axvspan(
+                row["helps_until_us"], row["no_help_from_us"], color=color, alpha=0.15, linewidth=0, zorder=0.5
+            )
+        told.append(f"{_wrapped(str(row['card_name']))}: {_words(row)}")
+    if told and len(told) <= MAX_NAMED:
+        look = {"facecolor": "white", "edgecolor": "0.8", "boxstyle": "round,pad=0.3"}
+        axes.text(
+            0.97,
+            0.97,
+            "\n".join(["no longer helps:", *told]),
+            transform=axes.transAxes,
+            ha="right",
+            va="top",
+            fontsize=8,
+            bbox=look,
+        )
+
+
+def _words(row: dict[Any, Any]) -> str:
+    if row["verdict"] == "reached":
+        return f"from {number(row['no_help_from_us'])} µs on"
+    return {"not-reached": "not reached", "never-helps": "at any length"}.get(row["verdict"], "cannot tell")
+
+
+def _legend(figure: Figure, section: Section, styles: dict[str, dict[str, Any]]) -> None:
+    handles = [Line2D([], [], label=_wrapped(name), **style) for name, style in styles.items()]
+    handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
+    longest = max(len(line) for name in styles for line in _wrapped(name).split("\n"))
+    columns = max(1, min(6, 110 // (longest + 8)))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+    notes = (
+        ["line: median over the cards of a label; band: smallest to largest"]
+        if section.many
+        else ["marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops to help"]
+    )
+    if section.simulated:
+        notes.append("SIMULATED GPU INCLUDED, NOT A MEASUREMENT")
+    figure.suptitle("\n".join(notes), fontsize=10, color="#b00020" if section.simulated else "black")
