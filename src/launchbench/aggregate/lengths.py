@@ -17,6 +17,7 @@ from launchbench.aggregate import stats
 from launchbench.aggregate.extra import identity, table
 from launchbench.aggregate.gaps import problem_row
 from launchbench.aggregate.lengths_model import HELPS, LengthModel, ahead, fit, pace
+from launchbench.aggregate.paired import paired_medians
 from launchbench.results import columns, flags, lengths_columns
 from launchbench.results.extra_files import ExtraResult, read_extras
 from launchbench.results.files import write_atomically
@@ -182,7 +183,7 @@ def _figures(samples: dict[tuple[int, float], np.ndarray[Any, Any]]) -> dict[tup
         keys = [key for key, sample in samples.items() if sample.shape[-1] == size]
         stacked = np.stack([samples[key] for key in keys])  # cell, time, mode, repetition
         for at, time in enumerate(("", "_issue", "_total")):
-            paired = stats.paired_medians(stacked[:, at, 0], np.maximum(stacked[:, at, 1], 1e-9))
+            paired = paired_medians(stacked[:, at, 0], np.maximum(stacked[:, at, 1], 1e-9))
             batches = {f"{mode}{time}": batch for mode, batch in zip(PAIR, (paired.first, paired.second), strict=True)}
             names = dict.fromkeys(batches, "_us")
             if not time:

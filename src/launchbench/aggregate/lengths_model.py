@@ -70,12 +70,12 @@ class LengthModel:
         return self.loop_us(count, kernel_us) / self.replay_us(count, kernel_us)
 
     def crossover_us(self, count: float) -> float:
-        """Kernel length at which the speed-up is ``HELPS``: 0 where it is never more, NaN where a cost is not known."""
+        """Kernel length at which the speed-up is ``HELPS``: 0 where it is never more, NaN where it cannot be told."""
 
         def gain(kernel_us: float) -> float:
             return self.loop_us(count, kernel_us) - HELPS * self.replay_us(count, kernel_us)
 
-        if any(map(math.isnan, (self.issue_us, self.pace_us, gain(0)))) or gain(LONGEST_US) > 0:
+        if any(map(math.isnan, (self.pace_us, gain(0)))) or gain(LONGEST_US) > 0:
             return math.nan
         return float(brentq(gain, 0.0, LONGEST_US, xtol=1e-3)) if gain(0) > 0 else 0.0
 

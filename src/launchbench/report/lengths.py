@@ -146,7 +146,7 @@ def _clock(cell: Row) -> str:
     text = (
         f"{kernels(cell)}: without a synchronize the host's clock reads {number(issue, 4)} µs, with it "
         f"{number(total, 4)} µs; the events read {number(gpu, 4)} µs, in which the kernels alone take "
-        f"{number(cell['work_us'], 4)} µs. "
+        f"{cell['work_us']:,g} µs. "
     )
     if cell["pace"] == "device":
         return text + (
@@ -163,7 +163,7 @@ def _clock(cell: Row) -> str:
 
 def kernels(cell: Row) -> str:
     """``N = 512, kernels of 50 µs``."""
-    return f"N = {cell['launch_count']:,}, kernels of {number(cell['kernel_us'])} µs"
+    return f"N = {cell['launch_count']:,}, kernels of {cell['kernel_us']:,g} µs"
 
 
 def _issuing(own: list[Row]) -> list[str]:
@@ -230,7 +230,7 @@ def length_story(model: Row, cells: list[Row], crossovers: list[Row]) -> list[st
     told += _model(model)
     missing = [cell for cell in cells if cell["flags"].startswith("not timed")]
     if missing:
-        counts = several(f"{number(c['kernel_us'])} µs at N = {c['launch_count']:,}" for c in missing)
+        counts = several(f"{c['kernel_us']:,g} µs at N = {c['launch_count']:,}" for c in missing)
         told.append(f"Not timed, because the kernels alone take too long: {counts}.")
     return told
 
@@ -245,25 +245,25 @@ def _crossover(row: Row, cells: dict[tuple[int, float], Row]) -> str:
     if row["verdict"] == "never-helps":
         cell = cells[count, row["no_help_from_us"]]
         return (
-            f"{name}the graph does not help, not even with kernels of {number(row['no_help_from_us'])} µs: "
+            f"{name}the graph does not help, not even with kernels of {row['no_help_from_us']:,g} µs: "
             f"its speed-up is {speedup(cell)}.{by_model}"
         )
     last = cells[count, row["helps_until_us"]]
     if row["verdict"] == "not-reached":
         return (
-            f"{name}the graph still helps with the longest kernels timed, {number(row['helps_until_us'])} µs: its "
+            f"{name}the graph still helps with the longest kernels timed, {row['helps_until_us']:,g} µs: its "
             f"speed-up is {speedup(last)}.{by_model}"
         )
     first = cells[count, row["no_help_from_us"]]
     return (
-        f"{name}the graph helps with kernels up to {number(row['helps_until_us'])} µs (speed-up {speedup(last)}) and "
-        f"from {number(row['no_help_from_us'])} µs on no longer ({speedup(first)}).{by_model}"
+        f"{name}the graph helps with kernels up to {row['helps_until_us']:,g} µs (speed-up {speedup(last)}) and "
+        f"from {row['no_help_from_us']:,g} µs on no longer ({speedup(first)}).{by_model}"
     )
 
 
 def speedup(cell: Row) -> str:
     """Value and interval."""
-    return with_interval(cell["speedup"], cell["speedup_low"], cell["speedup_high"])
+    return with_interval(cell["speedup"], cell["speedup_low"], cell["speedup_high"], 4)
 
 
 def _model(model: Row) -> list[str]:
@@ -280,7 +280,7 @@ def _model(model: Row) -> list[str]:
     told = [f"The model: {several(known)}, each without the kernel itself. {_trust(model)}"] if known else []
     if not known:
         return [f"The model: {model['verdict']}."]
-    if math.isnan(issue) or math.isnan(pace):
+    if math.isnan(pace) or math.isnan(node):
         return told
     if issue > pace:
         told.append(
@@ -288,7 +288,7 @@ def _model(model: Row) -> list[str]:
             f"up to {number(issue - node)} µs a launch; with longer ones the device does, and {_left(pace, node)}"
         )
     else:
-        told.append(f"The device is slower than the host even with the shortest kernels, so {_left(pace, node)}")
+        told.append(f"The device sets the loop's pace even with the shortest kernels, so {_left(pace, node)}")
     return told
 
 
@@ -296,15 +296,15 @@ def _left(pace: float, node: float) -> str:
     if pace > node:
         return (
             f"what is left to save is {number(pace - node)} µs a kernel, however long that is: "
-            f"{number(100 * (pace - node) / 100, 2)} % of kernels of 100 µs."
+            f"{number(pace - node, 2)} % of kernels of 100 µs."
         )
     return "nothing is left to save, since a node costs the device no less than a queued launch."
 
 
 def _trust(model: Row) -> str:
-    residuals = several(
-        f"the {mode} by {number(model[f'largest_{mode}_residual_percent'], 2)} %" for mode in ("loop", "replay")
-    )
+    sizes = {mode: float(model[f"largest_{mode}_residual_percent"]) for mode in ("loop", "replay")}
+    words = {mode: "less than 0.1" if size < 0.1 else number(size, 2) for mode, size in sizes.items()}
+    residuals = several(f"the {mode} by {word} %" for mode, word in words.items())
     return f"It misses {residuals} at most ({model['verdict']})."
 
 
@@ -318,6 +318,6 @@ def alternative(section: Section) -> str:
     for (card, count), rows in used.groupby(["card_name", "launch_count"], sort=False):
         ordered = rows.sort_values("kernel_us")
         first, last = ordered.iloc[0], ordered.iloc[-1]
-        ends = [f"{number(end['speedup'])} with kernels of {number(end['kernel_us'])} µs" for end in (first, last)]
+        ends = [f"{number(end['speedup'])} with kernels of {end['kernel_us']:,g} µs" for end in (first, last)]
         told.append(f"{card} at N = {count:,} {' to '.join(ends)}")
     return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}."

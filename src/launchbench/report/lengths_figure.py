@@ -17,7 +17,6 @@ from launchbench.aggregate.lengths_model import LengthModel
 from launchbench.report.cells import label_name
 from launchbench.report.figures import MAX_PANELS, MAX_SERIES, _empty, _files, _spread_out, _style, _styles, _wrapped
 from launchbench.report.lengths import Section
-from launchbench.wording import number
 
 FIGURE = "kernel_length"
 LINEAR_BELOW_US = 0.5
@@ -138,7 +137,7 @@ def _name_crossovers(axes: Axes, section: Section, count: int, styles: dict[str,
 
 def _words(row: dict[Any, Any]) -> str:
     if row["verdict"] == "reached":
-        return f"from {number(row['no_help_from_us'])} µs on"
+        return f"from {row['no_help_from_us']:,g} µs on"
     return {"not-reached": "not reached", "never-helps": "at any length"}.get(row["verdict"], "cannot tell")
 
 
@@ -151,7 +150,7 @@ def _legend(figure: Figure, section: Section, styles: dict[str, dict[str, Any]])
     notes = (
         ["line: median over the cards of a label; band: smallest to largest"]
         if section.many
-        else ["marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops to help"]
+        else ["marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops helping"]
     )
     if section.simulated:
         notes.append("SIMULATED GPU INCLUDED, NOT A MEASUREMENT")

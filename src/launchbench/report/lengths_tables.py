@@ -41,7 +41,7 @@ def clock_table(cells: pd.DataFrame) -> Table:
         graph = [estimate(row, name) for name in ("replay_issue", "replay_total")]
         ahead = Cell(number(row["ahead"]), kind="missing" if math.isnan(row["ahead"]) else "number")
         pace = Cell(PACE_WORDS[row["pace"]], row["pace_reason"])
-        body.append([*_place(row), Cell(number(row["work_us"], 4), kind="number"), *figures, ahead, pace, *graph])
+        body.append([*_place(row), Cell(f"{row['work_us']:,g}", kind="number"), *figures, ahead, pace, *graph])
     caption = "Exercise 5: one loop by two clocks, with and without a synchronize."
     return Table("clocks", caption, head, body, any_simulated(cells), cut(len(cells), MAX_ROWS, "lengths.csv"))
 
@@ -135,7 +135,8 @@ def crossover_table(crossovers: pd.DataFrame) -> Table:
             Cell(row["card_name"], heading="row"),
             Cell(f"{row['launch_count']:,}"),
             Cell(VERDICT_WORDS[row["verdict"]], row["reason"]),
-            *(_known(row[name]) for name in ("helps_until_us", "no_help_from_us", "longest_us", "model_us")),
+            *(_chosen(row[name]) for name in ("helps_until_us", "no_help_from_us", "longest_us")),
+            _known(row["model_us"]),
         ]
         for row in crossovers.head(MAX_ROWS).to_dict("records")
     ]
@@ -160,11 +161,16 @@ def estimate(row: Row, name: str, used: int | None = None, unit: str = "_us") ->
 
 def _place(row: Row) -> list[Cell]:
     title = f"{row['gpu_name']}, host {row['hostname']}"
-    return [Cell(row["card_name"], title, "row"), Cell(f"{row['launch_count']:,}"), Cell(number(row["kernel_us"], 3))]
+    return [Cell(row["card_name"], title, "row"), Cell(f"{row['launch_count']:,}"), Cell(f"{row['kernel_us']:,g}")]
 
 
 def _known(value: float) -> Cell:
     return Cell(number(value), kind="missing" if math.isnan(value) else "number")
+
+
+def _chosen(kernel_us: float) -> Cell:
+    """A length that was asked for, as it was."""
+    return Cell(UNKNOWN, kind="missing") if math.isnan(kernel_us) else Cell(f"{kernel_us:,g}", kind="number")
 
 
 def _suffix(word: str) -> str:
