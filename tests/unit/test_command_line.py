@@ -25,7 +25,7 @@ from launchbench.__main__ import main
 from launchbench.config.messages import escaped, refusal, shown
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.errors import LaunchbenchError
-from launchbench.measure import cards, driver, job
+from launchbench.measure import cards, driver, job, lengths_job
 from launchbench.measure.driver import DeviceMemory, DriverError, NoDriverError, call, check, driver_version, naming
 from launchbench.measure.lock import LOCK_DIR
 from launchbench.measure.native import NativeLoops, check_driver, check_runtime
@@ -35,7 +35,7 @@ from launchbench.schemas import GENERATED
 from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
-COMMANDS = ["probe", "build", "measure", "pointers", "reasons", "aggregate", "report", "doctor", "schemas"]
+COMMANDS = ["probe", "build", "measure", "pointers", "lengths", "reasons", "aggregate", "report", "doctor", "schemas"]
 NO_DRIVER = (
     "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
     "`make report-cached` renders the report from the results that are here"
@@ -134,8 +134,11 @@ def test_help_and_tables_need_neither_cuda_nor_nvml(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "aggregate: 1 card, 1 read anew\n")
     assert done.stdout.startswith("0\nusage: launchbench measure ")
-    names = ("cures", "fits", "gaps", "pointers", "pointers_gaps", "summary")
-    assert sorted(path.name for path in Path("tables").iterdir()) == [*(f"{name}.csv" for name in names), "tidy"]
+    names = ["cures", "fits", "gaps", "pointers", "pointers_gaps", "summary"]
+    names += ["crossovers", "length_models", "lengths", "lengths_gaps"]
+    assert sorted(path.name for path in Path("tables").iterdir()) == sorted(
+        [*(f"{name}.csv" for name in names), "tidy"]
+    )
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,11 +321,13 @@ def test_what_a_job_is_asked_for(
     }
 
 
-@pytest.mark.parametrize("command", [["measure", "--label=t4", "--launch-count=8"], ["pointers", "--label=t4"]])
+@pytest.mark.parametrize(
+    "command", [["measure", "--label=t4", "--launch-count=8"], ["pointers", "--label=t4"], ["lengths", "--label=t4"]]
+)
 def test_a_receipt_that_cannot_be_written_is_refused_before_measuring(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
 ) -> None:
-    for module in (job, pointers_job):
+    for module in (job, pointers_job, lengths_job):
         monkeypatch.setattr(module, "run", lambda *_: pytest.fail("it was measured"))
     monkeypatch.setenv(SETTINGS_VARIABLE, "{}")
     Path("folder").mkdir()

@@ -23,7 +23,7 @@ from launchbench.errors import LaunchbenchError
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
     "site, cards, launch_counts, launch_paths, kernels, extras, trials, placements, full_placements, pool_mib, "
-    "repetitions, warmup_rounds, warmup_ms, cure_repetitions, "
+    "repetitions, warmup_rounds, warmup_ms, cure_repetitions, length_repetitions, "
     "architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
 )
 COUNT = "a whole number from 1 to 1048576"
@@ -116,6 +116,7 @@ def test_a_configuration_cannot_be_changed() -> None:
         ("kernels", ["empty"], ("empty",)),
         ("extras", [], ()),
         ("extras", ["pointers"], ("pointers",)),
+        ("extras", ["lengths", "pointers"], ("lengths", "pointers")),
         ("repetitions", "100000", 100_000),
         ("warmup_rounds", 10_000, 10_000),
         ("warmup_ms", 0, 0),
@@ -251,7 +252,7 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
             "launch_paths[0]: got 'driver'",
             "one of native-driver, native-runtime, cuda-python",
         ),
-        ({"extras": ["clocks"]}, "extras[0]: got 'clocks'", "one of pointers"),
+        ({"extras": ["clocks"]}, "extras[0]: got 'clocks'", "one of pointers, lengths"),
         ({"extras": "pointers"}, "extras: got 'pointers'", "a list, which may be empty, for example [pointers]"),
         ({"kernels": ["Tiny"]}, "kernels[0]: got 'Tiny'", "one of tiny, empty"),
         ({"cards": None}, "cards: got None", "one of visible, listed, none"),

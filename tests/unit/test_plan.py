@@ -546,6 +546,7 @@ CHANGES: dict[str, Any] = {
     "pool_mib": 513,
     "repetitions": 51,
     "cure_repetitions": 51,
+    "length_repetitions": 21,
     "warmup_rounds": 6,
     "warmup_ms": 201,
     "architectures": ["sm_90"],

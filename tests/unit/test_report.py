@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from launchbench.aggregate.lengths import write_lengths_tables
 from launchbench.aggregate.pointers import write_pointers_tables
 from launchbench.aggregate.write import write_tables
 from launchbench.errors import LaunchbenchError
@@ -90,6 +91,7 @@ def render(
     wanted = LABELS if labels is None else labels
     write_tables(results, build / "tables", build / "cache", wanted, counts, failures or [])
     write_pointers_tables(results, build / "tables")
+    write_lengths_tables(results, build / "tables")
     path = report.render(base / "build" / "tables", results, base / "reports", labels or LABELS, counts)
     assert path == base / "reports" / "comparison.html"
     return Page(path.read_text(encoding="utf-8"))
@@ -104,7 +106,8 @@ def drawn() -> None:
 def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "drawn" not in request.fixturenames:
         files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-        monkeypatch.setattr(report.figures, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
+        for module in (report.figures, report.lengths_figure):
+            monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
 
 
 @pytest.fixture(scope="module")

@@ -36,11 +36,12 @@ SHORT = {
     "warmup_rounds": 1,
     "warmup_ms": 0,
     "cure_repetitions": 12,
+    "length_repetitions": 6,
     "extras": [],
 }
 """Settings with which a job has little to do."""
 
-RULES = ("build", "measure", "pointers", "aggregate", "report")
+RULES = ("build", "measure", "pointers", "lengths", "aggregate", "report")
 
 
 @dataclass(frozen=True)

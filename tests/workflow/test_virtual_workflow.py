@@ -522,22 +522,27 @@ def test_the_card_is_locked_between_two_workflows(virtual_gpu: VirtualGpu, built
 # ---------------------------------------------------------------- extra jobs
 
 
-def test_baked_in_pointers_from_card_to_page(built: Callable[..., Clone]) -> None:
-    """One job a card beside those of the counts, and nothing to do again until a file of it is gone."""
-    clone = built(
-        [CARDS["h100"]], launch_counts=[8], kernels=["tiny"], launch_paths=["native-driver"], extras=["pointers"]
-    )
+def test_extra_jobs_from_card_to_page(built: Callable[..., Clone]) -> None:
+    """One job a card and kind beside those of the counts, and nothing to do again until a file of it is gone."""
+    settings = {"launch_counts": [8], "kernels": ["tiny"], "launch_paths": ["native-driver"]}
+    clone = built([CARDS["h100"]], **settings, extras=["pointers", "lengths"])
     run = clone.snakemake(cores=2)
     assert run.status == 0, run.text
-    assert (run.started("pointers"), run.started("measure")) == (1, 1)
-    [record] = (clone.path / RESULTS).rglob("pointers-*.json")
+    assert (run.started("pointers"), run.started("lengths"), run.started("measure")) == (1, 1, 1)
+    [pointers], [lengths] = (list((clone.path / RESULTS).rglob(f"{kind}-*.json")) for kind in ("pointers", "lengths"))
     assert "the innocent buffer at the address of d" in clone.page and "context is lost" in clone.page
-    table = pd.read_csv(clone.path / "build" / "tables" / "pointers.csv")
-    assert table["outcome"].tolist()[1:] == ["d2-updated", "victim-corrupted", "nothing-visible", "context-lost"]
-    assert "pointers-" not in (clone.path / "build" / "tables" / "gaps.csv").read_text()
+    assert "The host sets the pace" in clone.page and "the graph helps with kernels up to" in clone.page
+    tables = clone.path / "build" / "tables"
+    outcomes = pd.read_csv(tables / "pointers.csv")["outcome"].tolist()
+    assert outcomes[1:] == ["d2-updated", "victim-corrupted", "nothing-visible", "context-lost"]
+    assert set(pd.read_csv(tables / "lengths.csv")["pace"]) == {"host", "device"}
+    gaps = (tables / "gaps.csv").read_text()
+    assert "pointers-" not in gaps and "lengths-" not in gaps
     [log] = (clone.path / "build" / "logs" / "pointers").rglob("*.log")
     assert "pointers: scenario victim: victim-corrupted" in log.read_text()
+    assert (clone.path / "reports" / "figures" / "kernel_length.svg").stat().st_size > 10_000
     assert clone.planned() == set()
-    record.with_suffix(".csv").unlink()
+    pointers.with_suffix(".csv").unlink()
     assert clone.planned() == {"pointers", "aggregate", "report"}
-    assert clone.planned("--config", "extras=[]") == {"aggregate", "report"}
+    lengths.unlink()
+    assert clone.planned("--config", "extras=[lengths]") == {"lengths", "aggregate", "report"}

@@ -50,7 +50,7 @@ def paired_medians(first: Floats, second: Floats) -> Paired:
             method="percentile",
             rng=np.random.default_rng(_SEED),
         ).confidence_interval
-        low, high = interval.low, interval.high
+        low, high = np.array(interval.low), np.array(interval.high)
         # An interval of no width would claim a certainty that quantised clocks do not give.
         collapsed = high - low <= 1e-9 * np.abs(value)
         low[collapsed] = high[collapsed] = np.nan
@@ -58,5 +58,5 @@ def paired_medians(first: Floats, second: Floats) -> Paired:
 
 
 def _medians(first: Floats, second: Floats, axis: int = -1) -> Floats:
-    one, two = np.median(first, axis=axis), np.median(second, axis=axis)
+    one, two = np.median(np.stack([first, second]), axis=axis)
     return np.stack([one, two, one / two])

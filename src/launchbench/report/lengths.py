@@ -239,7 +239,8 @@ def _crossover(row: Row, cells: dict[tuple[int, float], Row]) -> str:
     count = row["launch_count"]
     name = f"N = {count:,}: "
     model = row["model_us"]
-    by_model = "" if math.isnan(model) else f" By the model the speed-up is {HELPS} at {number(model)} µs."
+    at = f"at {number(model)} µs" if model else "at no length"
+    by_model = "" if math.isnan(model) else f" By the model it is {HELPS} {at}."
     if row["verdict"] == "cannot-tell":
         return f"{name}from which length on the graph no longer helps cannot be told: {row['reason']}."
     if row["verdict"] == "never-helps":
