@@ -54,7 +54,13 @@ AGGREGATING_MODULES = (
 )
 """A change here makes the tables anew."""
 
-REPORTING_MODULES = (*_folder("report"), "aggregate/spread.py", "wording.py")
+REPORTING_MODULES = (
+    *_folder("report"),
+    "aggregate/spread.py",
+    "results/published.py",
+    "results/published_columns.py",
+    "wording.py",
+)
 """A change here renders the report anew."""
 
 

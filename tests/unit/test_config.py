@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 KEYS = (
     "site, cards, launch_counts, launch_paths, kernels, extras, trials, placements, full_placements, pool_mib, "
     "repetitions, warmup_rounds, warmup_ms, cure_repetitions, length_repetitions, "
-    "architectures, gpus, slurm, results_dir, reports_dir, build_dir, virtual_results"
+    "architectures, gpus, slurm, results_dir, reports_dir, build_dir, published, virtual_results"
 )
 COUNT = "a whole number from 1 to 1048576"
 LIST = "a list of at least one entry, for example"
 CHARACTERS = "out of a-z, 0-9, dot, underscore and hyphen, a letter or digit first (not na, nan, none, null)"
-SITE = f"no value (the host name) or 1 to 64 characters {CHARACTERS}"
+SITE = f"no value (the host name) or 1 to 64 characters {CHARACTERS[:-1]}, published)"
 LABEL = f"a label of 1 to 32 characters {CHARACTERS}"
 REGEX = "a regular expression of 1 to 200 characters"
 CAPABILITY = 'a string "major.minor", for example "7.5"'
@@ -98,6 +98,7 @@ def test_defaults() -> None:
         "h200": "9.0",
     }
     assert (config.results_dir, config.reports_dir, config.build_dir) == ("results", "reports", "build")
+    assert config.published is True
     assert config.virtual_results == "refuse"
 
 
@@ -124,6 +125,9 @@ def test_a_configuration_cannot_be_changed() -> None:
         ("architectures", ["sm_90a", "sm_120", "sm_103f"], ("sm_90a", "sm_120", "sm_103f")),
         ("cards", "none", "none"),
         ("cards", "listed", "listed"),
+        ("published", False, False),
+        ("published", "false", False),
+        ("published", "True", True),
         ("site", "a", "a"),
         ("site", "my.lab_1-x" + "y" * 54, "my.lab_1-x" + "y" * 54),
         ("site", "12", "12"),
@@ -358,6 +362,10 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
         ({"reports_dir": "-r/x"}, "reports_dir: got '-r/x'", FOLDER),
         ({"results_dir": "./-x"}, "results_dir: got './-x'", FOLDER),
         ({"build_dir": "b{n}"}, "build_dir: got 'b{n}'", FOLDER),
+        ({"published": "no"}, "published: got 'no'", "true or false"),
+        ({"published": 1}, "published: got 1", "true or false"),
+        ({"published": None}, "published: got None", "true or false"),
+        ({"site": "published"}, "site: got 'published'", SITE),
         ({"virtual_results": True}, "virtual_results: got True", "one of refuse, allow"),
         ({"build_dir": "b" * 201}, f"build_dir: got '{'b' * 27}...{'b' * 28}'", FOLDER),
     ],
@@ -686,6 +694,7 @@ def test_slug(name: str, label: str) -> None:
         ("nvidia-dgx", "nvidia-dgx"),
         ("", "host"),
         ("null", "host-null"),
+        ("published", "host-published"),
     ],
 )
 def test_host_slug(host: str, site: str) -> None:

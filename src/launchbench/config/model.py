@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import core_schema
 
 from launchbench.config.messages import escaped, refusal, shown
-from launchbench.config.rules import Problem, Rule, choice, problems_error, several, text, whole
+from launchbench.config.names import NO_SITES
+from launchbench.config.rules import Problem, Rule, choice, flag, problems_error, several, text, whole
 from launchbench.config.slurm import SlurmRequest
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
@@ -61,9 +62,13 @@ def _parse_folder(value: object) -> str:
     return path
 
 
-_CHARACTERS = "out of a-z, 0-9, dot, underscore and hyphen, a letter or digit first (not na, nan, none, null)"
-_SITE = text("[a-z0-9][a-z0-9._-]{0,63}", f"no value (the host name) or 1 to 64 characters {_CHARACTERS}")
-_LABEL = text("[a-z0-9][a-z0-9._-]{0,31}", f"a label of 1 to 32 characters {_CHARACTERS}")
+_CHARACTERS = "out of a-z, 0-9, dot, underscore and hyphen, a letter or digit first (not na, nan, none, null{})"
+_SITE = text(
+    "[a-z0-9][a-z0-9._-]{0,63}",
+    f"no value (the host name) or 1 to 64 characters {_CHARACTERS.format(', published')}",
+    NO_SITES,
+)
+_LABEL = text("[a-z0-9][a-z0-9._-]{0,31}", f"a label of 1 to 32 characters {_CHARACTERS.format('')}")
 _CAPABILITY = text(r"[1-9][0-9]?\.(0|[1-9][0-9]?)", 'a string "major.minor", for example "7.5"')
 _ARCHITECTURE = text("sm_[0-9]{2,3}[af]?", "an architecture such as sm_90, never native")
 _SHORT_STRING = core_schema.str_schema(min_length=1, max_length=200)
@@ -187,6 +192,11 @@ class Config(_Strict):
     reports_dir: Annotated[str, _FOLDER] = Field("reports", description="rendered; can be made again")
     build_dir: Annotated[str, _FOLDER] = Field(
         "build", description="scratch: binaries, receipts, tables; may be deleted at any time"
+    )
+    published: Annotated[bool, flag()] = Field(
+        True,
+        description="whether the report shows what others have published (results_dir/published/*.csv), apart from "
+        "the results",
     )
     virtual_results: Annotated[VirtualResults, choice(get_args(VirtualResults))] = Field(
         "refuse",

@@ -62,6 +62,20 @@ def whole(low: int, high: int) -> Rule:
     return Rule(f"a whole number from {low} to {high}", parse, core_schema.int_schema(ge=low, le=high))
 
 
+def flag() -> Rule:
+    """Either of true and false; the words as strings too, which is what ``--config key=false`` gives."""
+
+    def parse(value: object) -> bool:
+        known = {"true": True, "false": False}
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in known:
+            return known[value.lower()]
+        raise ValueError
+
+    return Rule("true or false", parse, core_schema.bool_schema())
+
+
 def choice(words: tuple[str, ...]) -> Rule:
     """One of the given words."""
 
@@ -73,11 +87,11 @@ def choice(words: tuple[str, ...]) -> Rule:
     return Rule(f"one of {', '.join(words)}", parse, core_schema.literal_schema(list(words)))
 
 
-def text(pattern: str, expected: str) -> Rule:
-    """A string that matches the pattern as a whole and is not a word for a missing value."""
+def text(pattern: str, expected: str, never: frozenset[str] = MISSING_VALUE_WORDS) -> Rule:
+    """A string that matches the pattern as a whole and is none of the words, by default those for a missing value."""
 
     def parse(value: object) -> str:
-        if isinstance(value, str) and re.fullmatch(pattern, value) and value not in MISSING_VALUE_WORDS:
+        if isinstance(value, str) and re.fullmatch(pattern, value) and value not in never:
             return str(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
             quoted = next((q for q in (f"{value}", f"{value}.0") if re.fullmatch(pattern, q)), "")

@@ -149,7 +149,7 @@ def read_record(path: Path) -> Record:
     Raises:
         LaunchbenchError: one line that names the file, the key and what is wrong.
     """
-    data = _content(path)
+    data = read_content(path)
     if not data.strip():
         raise _error(path, f"empty; expected a {RECORD_FORMAT} record")
     try:
@@ -178,7 +178,12 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return kept
 
 
-def _content(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+        LaunchbenchError: one line that names the file and why it cannot be read.
+    """
     try:
         if not path.is_file() and path.exists():
             raise _error(path, "cannot be read: not a regular file")  # reading a pipe would never end
@@ -200,7 +205,7 @@ def read_raw(record: Record, folder: Path) -> pd.DataFrame:
     path = folder / record.raw.file
     if not os.path.lexists(path):
         raise _error(path, "missing; its record is there")
-    data = _content(path)
+    data = read_content(path)
     if hashlib.sha256(data).hexdigest() != record.raw.sha256:
         raise _error(path, _damage(data, record.raw))
     frame = _with_all_columns(record, data, path)
@@ -284,7 +289,7 @@ def read_files(results_dir: Path, files: Sequence[Path], seen: dict[str, Path]) 
 def content_digest(path: Path) -> str:
     """Identity of what a reader finds at ``path``: of its bytes, or of the reason why it cannot be read."""
     try:
-        return hashlib.sha256(_content(path)).hexdigest()
+        return hashlib.sha256(read_content(path)).hexdigest()
     except LaunchbenchError as error:
         return f"unreadable: {error}"
 

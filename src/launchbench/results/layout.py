@@ -20,6 +20,10 @@ LINKED = "a link to a folder, which is not followed; put the folder itself here"
 MISPLACED = f"not at the place of a result, so it is not read: {_PLACE}"
 TOO_DEEP = f"a folder inside a card's, which is not looked into: {_PLACE}"
 
+PUBLISHED = "published"
+"""Folder beside those of the sites: what others have published. No site may have its name."""
+NO_SITE = "a folder among published figures, which is no site's: " + _PLACE
+
 LAUNCH = "launch"
 PREFIXES = {module.PREFIX: module.KIND for module in (pointers_words, lengths_words)}
 """What names of files of other jobs than launch jobs begin with -> the job's kind. No launch job has such a name."""
@@ -31,7 +35,7 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
     Links to files are files. Links to folders are not followed: the same results would be found at two places.
 
     Args:
-        results_dir: root of the results; may be missing, or a link.
+        results_dir: root of the results; may be missing, or a link. Its folder of published figures is passed over.
         unread: folders that are not looked into, and files at another depth, are added to it with the reason.
     """
     folders = [results_dir] if results_dir.is_dir() else []
@@ -42,6 +46,8 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
             if folder == results_dir or not is_linked_folder(folder):
                 try:
                     inside += (path for path in folder.iterdir() if not path.name.startswith("."))
+                    if folder == results_dir:
+                        inside = [path for path in inside if path.name != PUBLISHED]
                     continue
                 except NotADirectoryError:
                     if folder.suffix not in RESULT_SUFFIXES:
@@ -52,11 +58,30 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
             if unread is not None:
                 unread.append((folder, reason))
         folders = sorted(inside)
+    if unread is not None:
+        unread += [(path, NO_SITE) for path in _listed(published_dir(results_dir)) if path.is_dir()]
     for path in folders:
         if path.suffix in RESULT_SUFFIXES:
             yield path
         elif unread is not None and path.is_dir():
             unread.append((path, LINKED if is_linked_folder(path) else TOO_DEEP))
+
+
+def published_dir(results_dir: Path) -> Path:
+    """Where published figures lie."""
+    return results_dir / PUBLISHED
+
+
+def published_files(results_dir: Path) -> list[Path]:
+    """Their CSV files, sorted; temporary and hidden ones are none. Empty where no such folder can be listed."""
+    return [path for path in _listed(published_dir(results_dir)) if path.suffix == ".csv"]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError:
+        return []
 
 
 def job_kind(path: Path) -> str:

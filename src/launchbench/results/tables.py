@@ -16,7 +16,7 @@ from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results import columns, lengths_columns, pointers_columns
+from launchbench.results import columns, lengths_columns, pointers_columns, published_columns
 from launchbench.results.columns import Column
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
@@ -183,6 +183,10 @@ TABLES = {
         lengths_columns.CROSSOVERS,
     ),
     "lengths_gaps": ("Files of lengths jobs that cannot be used; `build/tables/lengths_gaps.csv`.", columns.GAPS),
+    "published": (
+        "What others have published, never mixed with results; the CSVs in `results/published/`.",
+        published_columns.PUBLISHED,
+    ),
 }
 
 
