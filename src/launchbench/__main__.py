@@ -165,7 +165,8 @@ def _report(arguments: argparse.Namespace) -> None:
     config = _config(arguments)
     incomplete = Path(config.reports_dir) / "incomplete"
     reports = incomplete if arguments.incomplete else Path(config.reports_dir)
-    page = render(arguments.tables, Path(config.results_dir), reports, list(config.gpus), config.launch_counts)
+    results, labels = Path(config.results_dir), list(config.gpus)
+    page = render(arguments.tables, results, reports, labels, config.launch_counts, config.published)
     if not arguments.incomplete:
         shutil.rmtree(incomplete, ignore_errors=True)
     print(f"report: {page}", file=sys.stderr)

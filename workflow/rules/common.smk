@@ -3,6 +3,7 @@
 from launchbench.workflow.cluster import RESOURCES, check_resources
 from launchbench.workflow.extra import ExtraPlan
 from launchbench.workflow.plan import Plan
+from launchbench.workflow.published import published_identity
 from launchbench.build.compile import build_flags
 from launchbench.sources import (
     AGGREGATING_MODULES,

@@ -46,6 +46,7 @@ rule report:
     params:
         code=digest(*REPORTING_MODULES),
         compared=PLAN.compared(),
+        published=published_identity(CONFIG),
         tables=subpath(input.summary, parent=True),
     message:
         "render {output.page}"

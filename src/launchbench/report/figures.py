@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from launchbench.report.comparison import SIMULATED, Comparison
+from launchbench.report.overlay import draw_marks
+from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.wording import number
 
 MAX_SERIES = 12
@@ -52,24 +54,31 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw(comparison: Comparison, tidy: pd.DataFrame | None, launch_path: str) -> dict[str, dict[str, bytes]]:
+def draw(
+    comparison: Comparison,
+    tidy: pd.DataFrame | None,
+    launch_path: str,
+    published: Mapping[str, Sequence[Mark]] | None = None,
+) -> dict[str, dict[str, bytes]]:
     """All figures: name to suffix (``svg``, ``png``) to file content.
 
     Args:
         comparison: what is compared.
         tidy: repetitions of the compared runs, tiny kernel, with ``card_name``; None where there are too many.
         launch_path: the path whose repetitions are drawn.
+        published: marks of published figures, by the figure that has them.
     """
+    marks = published or {}
     with _style():
         return {
-            "speedup": _files(draw_speedup(comparison)),
-            "times": _files(draw_times(comparison)),
+            "speedup": _files(draw_speedup(comparison, marks.get("speedup", ()))),
+            "times": _files(draw_times(comparison, marks.get("times", ()))),
             "repetitions": _files(draw_repetitions(comparison, tidy, launch_path)),
         }
 
 
-def draw_speedup(comparison: Comparison) -> Figure:
-    """Speed-up over N, one panel per launch path, 95 % intervals as bars."""
+def draw_speedup(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure:
+    """Speed-up over N, one panel per launch path, 95 % intervals as bars; what was published, hollow and grey."""
     figure, panels = _path_panels(comparison, "speed-up of the graph\n(loop time / replay time)")
     for path, axes in panels:
         rows = comparison.rows(path)
@@ -82,14 +91,15 @@ def draw_speedup(comparison: Comparison) -> Figure:
                 middle = group["speedup"].to_numpy(float)
                 bars = np.nan_to_num(np.abs(ends.T - middle))
                 axes.errorbar(group["launch_count"], middle, yerr=bars, capsize=3, **style)
+    overlay = draw_marks(panels, published, {"loop": NOT_MEASURED_HERE})
     for _, axes in panels:
         # After every panel is drawn: a limit set earlier would stop the shared axis from growing.
         axes.set_ylim(bottom=0)
-    return _finish(figure, comparison, [Line2D([], [], color="0.45", linestyle=":", label="no gain (1)")])
+    return _finish(figure, comparison, [Line2D([], [], color="0.45", linestyle=":", label="no gain (1)")], overlay)
 
 
-def draw_times(comparison: Comparison) -> Figure:
-    """GPU time of loop and replay over N, both logarithmic, with the fitted straight lines."""
+def draw_times(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure:
+    """GPU time of loop and replay over N, both logarithmic, with the fitted straight lines, and published times."""
     figure, panels = _path_panels(comparison, "GPU time by events (µs)")
     modes: tuple[tuple[str, Any], ...] = (("loop", "solid"), ("replay", "dashed"))
     for path, axes in panels:
@@ -113,7 +123,8 @@ def draw_times(comparison: Comparison) -> Figure:
     ]
     if comparison.many:
         keys = [Line2D([], [], color="0.3", linestyle=dashes, label=mode) for mode, dashes in modes]
-    return _finish(figure, comparison, keys, linestyle="none")
+    overlay = draw_marks(panels, published, {mode: f"{mode}: {NOT_MEASURED_HERE}" for mode, _ in modes})
+    return _finish(figure, comparison, keys, overlay, linestyle="none")
 
 
 def draw_repetitions(comparison: Comparison, tidy: pd.DataFrame | None, launch_path: str) -> Figure:
@@ -276,16 +287,26 @@ def _with_label_name(comparison: Comparison, rows: pd.DataFrame) -> pd.DataFrame
     return rows.merge(names, on=["label", "virtual"])
 
 
-def _finish(figure: Figure, comparison: Comparison, more: list[Line2D], title: str = "", **style: Any) -> Figure:
+def _finish(
+    figure: Figure,
+    comparison: Comparison,
+    more: list[Line2D],
+    overlay: Sequence[Line2D] = (),
+    title: str = "",
+    **style: Any,
+) -> Figure:
     """Legend below the panels, so that it never covers data."""
     if not comparison.cards:
         return figure
     names = _names(comparison)
     styles = list(_styles(names).items())[:MAX_SERIES]
     handles = [Line2D([], [], label=_wrapped(name), **{**own, **style}) for name, own in styles]
-    longest = max(len(line) for name in names for line in _wrapped(name).split("\n"))
+    texts = [*names, *(str(line.get_label()) for line in overlay)]
+    longest = max(len(line) for text in texts for line in _wrapped(text).split("\n"))
     columns = max(1, min(6, 110 // (longest + 8)))
-    lines, look = [*handles, *more], {"frameon": False, "title": title or None, "title_fontsize": 9}
+    for line in overlay:
+        line.set_label(_wrapped(str(line.get_label())))
+    lines, look = [*handles, *more, *overlay], {"frameon": False, "title": title or None, "title_fontsize": 9}
     figure.legend(handles=lines, loc="outside lower center", ncols=columns, **look)
     notes = ["line: median over the cards of a label; band: smallest to largest"] if more and comparison.many else []
     if len(names) > MAX_SERIES:

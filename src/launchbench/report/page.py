@@ -22,9 +22,11 @@ from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_repetitions
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
+from launchbench.report.published import marks, table, told
 from launchbench.report.sidebyside import LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
+from launchbench.results.published import NO_FIGURES, read_published
 from launchbench.wording import plural
 
 PAGE = "comparison.html"
@@ -52,6 +54,7 @@ def render(
     reports_dir: Path,
     config_labels: Sequence[str],
     launch_counts: Sequence[int],
+    with_published: bool = True,
 ) -> Path:
     """Write ``comparison.html``, ``spread.csv``, ``figures/*.svg`` and ``figures/*.png`` under ``reports_dir``.
 
@@ -61,19 +64,24 @@ def render(
         reports_dir: is made when it does not exist.
         config_labels: GPU labels that each get a column, in this order.
         launch_counts: values of N that each get rows.
+        with_published: whether to show what others have published, from the same results folder.
 
     Returns:
         The path of the page.
 
     Raises:
-        LaunchbenchError: a table is missing or not what ``columns`` says, or nothing can be written.
+        LaunchbenchError: a table is missing or not what ``columns`` says, a file of published figures is broken, or
+            nothing can be written.
     """
     comparison = load(tables_dir, config_labels, launch_counts)
     path = PRIMARY if PRIMARY in comparison.launch_paths else next(iter(comparison.launch_paths), PRIMARY)
     tidy = _repetitions(comparison, tables_dir, path)
     files_of = _Files(results_dir, reports_dir)
     spun = lengths.section(tables_dir, config_labels, files_of.of_file)
-    drawn = figures.draw(comparison, tidy, path) | lengths_figure.draw(spun)
+    others = read_published(results_dir) if with_published else NO_FIGURES
+    measured = sorted(set(comparison.compared["launch_count"]))
+    overlay = {name: marks(others, name, comparison.launch_paths, measured) for name in ("speedup", "times")}
+    drawn = figures.draw(comparison, tidy, path, overlay) | lengths_figure.draw(spun)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
@@ -82,8 +90,8 @@ def render(
     write_atomically(reports_dir / "spread.csv", text.encode())
     pointers = section(tables_dir, config_labels, files_of.of_file)
     alternatives = {
-        "speedup": explain.alt_speedup(comparison),
-        "times": explain.alt_times(comparison),
+        "speedup": explain.alt_speedup(comparison) + told(overlay["speedup"]),
+        "times": explain.alt_times(comparison) + told(overlay["times"], "µs"),
         "repetitions": explain.alt_repetitions(comparison, tidy, path),
         lengths_figure.FIGURE: lengths.alternative(spun),
     }
@@ -110,6 +118,8 @@ def render(
             summary=sections.summary(comparison, files_of.of_run),
             one_off=sections.one_off(comparison),
             fits=sections.fit_lines(comparison),
+            published=table(others),
+            overlaid=[name for name, shown in overlay.items() if shown],
             between=cards_of_a_type(pooled, comparison.labels),
             gaps=sections.gaps(comparison, files_of.of_file),
             superseded=sections.superseded(comparison, files_of.of_run),
