@@ -220,7 +220,6 @@ def test_a_wrong_count_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         timing.rows.append({**row, "start_us": 0.0, "gpu_us": 2.0, "issue_us": 1.0, "total_us": 3.0})
     asked: list[object] = []
     monkeypatch.setattr(blocks, "time_placements", lambda *given: asked.append(given) or timing)
-    monkeypatch.setattr(blocks, "_state", lambda session: None)
     shared: Any = SimpleNamespace(
         subject="t4 N=3 trial 1",
         launch_count=3,
@@ -230,7 +229,7 @@ def test_a_wrong_count_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         kernels={},
         loops=None,
         protocol=Protocol(repetitions=1, warmup_rounds=1, warmup_ms=0),
-        session=None,
+        session=SimpleNamespace(state=lambda: None),
         pool=SimpleNamespace(address=256, size_bytes=1024),
         rng=np.random.default_rng(1),
     )

@@ -131,6 +131,7 @@ def facts_and_state(uuid: str = GPU_UUID) -> tuple[dict[str, Any], dict[str, Any
     with session(uuid) as opened:
         facts, state = opened.facts(), opened.state().model_dump()
     assert state.pop("taken_utc").endswith("Z")
+    assert state.pop("load_average_1min") >= 0  # which no library has to be there for
     return facts, state
 
 

@@ -17,14 +17,13 @@ import pandas as pd
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import modes, nvml
 from launchbench.measure.driver import DeviceMemory
-from launchbench.measure.host import load_average
 from launchbench.measure.native import NativeLoops
 from launchbench.measure.placements import draw, time_placements
 from launchbench.measure.progress import Progress
 from launchbench.results import flags
 from launchbench.results.protocol import Kernel as KernelName
 from launchbench.results.protocol import LaunchPath, Protocol
-from launchbench.results.record import Block, DeviceState, utc_text
+from launchbench.results.record import Block, utc_text
 
 if TYPE_CHECKING:
     from cuda.core import Device as CudaDevice
@@ -117,7 +116,7 @@ def _attempt(
     known = modes.modes_of(launch_path, kernel, count, bench.capability)
     names = [name for name, reason in known.items() if not reason]
     started = datetime.now(UTC)
-    before, switches = _state(bench.session), _involuntary_switches()
+    before, switches = bench.session.state(), _involuntary_switches()
     timing = time_placements(
         bench.device,
         bench.stream,
@@ -128,7 +127,7 @@ def _attempt(
         bench.protocol,
         Progress(subject),
     )
-    switches, after = _involuntary_switches() - switches, _state(bench.session)
+    switches, after = _involuntary_switches() - switches, bench.session.state()
     frame = timing.frame(count, launch_path, kernel).assign(attempt=attempt)
     medians = frame.groupby("mode")["gpu_us"].median()
     _say(
@@ -157,10 +156,6 @@ def _attempt(
         involuntary_switches=switches,
     )
     return block, frame
-
-
-def _state(session: nvml.Nvml) -> DeviceState:
-    return session.state().model_copy(update={"load_average_1min": load_average()})
 
 
 def _involuntary_switches() -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from launchbench.measure.host import load_average
 from launchbench.results.record import DeviceState, OtherProcess, utc_text
 
 CLOCK_EVENT_BITS = {
@@ -158,7 +159,7 @@ class Nvml:
         }
 
     def state(self) -> DeviceState:
-        """Clocks, throttle reasons, temperature, power and other processes, now."""
+        """Clocks, throttle reasons, temperature, power and other processes, and the host's load, now."""
         missing: dict[str, str] = {}
         lib, gpu = self._library, self._parent
         ask = self._ask
@@ -203,6 +204,7 @@ class Nvml:
                 self._handle,
                 of=self._others,
             ),
+            load_average_1min=load_average(),
             unavailable=missing,
         )
 
