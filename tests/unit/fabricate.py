@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from launchbench.results.columns import RAW
+from launchbench.results.columns import RAW, RAW_BEFORE_3
 from launchbench.results.files import write_result
 from launchbench.results.protocol import QUEUE_DEPTH, Protocol
-from launchbench.results.record import utc_text
+from launchbench.results.record import card_id, utc_text
 
 DEVICE_NAME = "Synthetic test card"
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -32,8 +34,10 @@ class CostModel:
     """What the fabricated card costs, in microseconds.
 
     GPU time of the loop is ``loop_fixed + N * issue``, of a replay ``replay_fixed + N * node``; ``noise`` is
-    the relative standard deviation. ``past_depth_issue`` replaces ``issue`` for launches beyond the queue's
-    depth, ``python_factor`` multiplies it on the path cuda-python.
+    the relative standard deviation of a repetition, ``process`` that of a process. ``past_depth_issue`` replaces
+    ``issue`` for launches beyond the queue's depth, ``python_factor`` multiplies it on the path cuda-python.
+    ``levels`` multiply the time of a node of tiny, one placement after the other; their mean is 1. ``pace`` is the
+    device's for launches that are queued already.
     """
 
     issue: float = 4.5
@@ -49,6 +53,9 @@ class CostModel:
     upload: float = 30.0
     upload_each: float = 1.2
     noise: float = 0.004
+    process: float = 0.002
+    levels: tuple[float, ...] = (0.98, 1.02)
+    pace: float = 1.5
     python_factor: float = 1.4
     empty_node: float = 0.5
     past_depth_issue: float | None = None
@@ -59,9 +66,18 @@ class CostModel:
         late = self.issue if self.past_depth_issue is None else self.past_depth_issue
         return self.loop_fixed + factor * (self.issue * min(n, QUEUE_DEPTH) + late * max(0, n - QUEUE_DEPTH))
 
-    def replay_us(self, n: int, kernel: str = "tiny") -> float:
-        """GPU time of one replay without noise."""
-        return self.replay_fixed + n * (self.node if kernel == "tiny" else self.empty_node)
+    def replay_us(self, n: int, kernel: str = "tiny", placement: int | None = None) -> float:
+        """GPU time of one replay without noise, at a placement or as the mean over all."""
+        level = 1.0 if placement is None or kernel != "tiny" else self.levels[placement % len(self.levels)]
+        return self.replay_fixed + n * level * (self.node if kernel == "tiny" else self.empty_node)
+
+    def mode_us(self, mode: str, n: int, launch_path: str, kernel: str, placement: int) -> float:
+        """GPU time of one execution in any mode."""
+        if mode in ("loop", "loop-dependent"):
+            return self.loop_us(n, launch_path)
+        if mode == "queued":
+            return self.loop_fixed + n * self.pace
+        return self.replay_us(n, kernel, placement) * (0.1 if mode.startswith("fused") else 1.0)
 
     def once_us(self, n: int) -> tuple[float, float, float]:
         """Capture, instantiate, upload."""
@@ -103,7 +119,11 @@ def write_job(
     site: str = "lab",
     card: int = 0,
     model: CostModel | None = None,
-    repetitions: int = 50,
+    trial: int = 1,
+    placements: int = 4,
+    full_placements: int = 2,
+    repetitions: int | None = None,
+    modes: Iterable[str] = (),
     launch_paths: Iterable[str] = ("native-driver", "cuda-python"),
     kernels: Iterable[str] = ("tiny", "empty"),
     run: int = 0,
@@ -112,26 +132,35 @@ def write_job(
     driver_version: str | None = "580.00",
     device_name: str = DEVICE_NAME,
     virtual: bool = False,
+    format: int = 3,
     edit: Edit | None = None,
 ) -> Path:
     """File one job; return the path of its record.
 
-    ``run`` counts repeats of the job, each an hour later with other noise. ``edit`` may change record and
-    raw table in place, or return another raw table, before they are written.
+    ``run`` counts repeats of the job, each an hour later with other noise; ``trial`` is minutes later. The first
+    ``full_placements`` get every mode, ``modes`` are those beside loop and replay, on the path native-driver. In
+    ``format`` 2 a job has one placement and no trial. ``edit`` may change record and raw table in place, or return
+    another raw table, before they are written.
     """
+    if repetitions is None:
+        repetitions = 50 if format < 3 else 4
+    if format < 3:
+        placements = full_placements = 1
     model = model or CostModel()
     gpu_uuid = uuid(card)
     digits = gpu_uuid[4:12]
-    begun = START + timedelta(hours=run, seconds=launch_count)
+    begun = START + timedelta(hours=run, minutes=7 * (trial - 1), seconds=launch_count)
     run_id = f"n{launch_count:07d}-{digits}-{begun:%Y%m%dT%H%M%SZ}-{card % 0xFFFFFF:06x}"
-    protocol = Protocol(version=2, repetitions=repetitions, warmup_rounds=5, warmup_ms=200)
-    seed = [launch_count, card, run, *label.encode()]
-    rng = np.random.default_rng(seed)
+    protocol = protocol_of(repetitions, placements, full_placements, format)
+    rng = np.random.default_rng([launch_count, card, run, trial, *label.encode()])
+    process = 1 + model.process * rng.standard_normal(2)
     paths, names = tuple(launch_paths), tuple(kernels)
     blocks, frames = [], []
     for launch_path in paths:
         for kernel in names:
-            frames.append(_rows(model, launch_count, launch_path, kernel, repetitions, rng))
+            extra = tuple(modes) if launch_path == "native-driver" else ()
+            layout = (placements, full_placements, repetitions)
+            frames.append(_rows(model, launch_count, launch_path, kernel, layout, extra, process, rng))
             expected = launch_count * (2 * repetitions + 12) if kernel == "tiny" else 0
             capture, instantiate, upload = model.once_us(launch_count)
             blocks.append(
@@ -146,6 +175,7 @@ def write_job(
                     "instantiate_us": _samples(instantiate),
                     "upload_us": _samples(upload),
                     "first_replay_us": _samples(50.0),
+                    **({} if format < 3 else _graph_costs(capture, launch_count)),
                     "buffer_address": "0x7f0000000000",
                     "started_utc": utc_text(begun),
                     "before": state(begun),
@@ -157,9 +187,10 @@ def write_job(
         "site": site,
         "label": label,
         "launch_count": launch_count,
+        **({} if format < 3 else {"trial": trial, "seed": 1000 * run + trial}),
         "started_utc": utc_text(begun),
         "finished_utc": utc_text(begun + timedelta(seconds=5)),
-        "protocol": protocol.model_dump(),
+        "protocol": protocol.model_dump(exclude_none=True),
         "blocks": blocks,
         "device": {
             "name": device_name,
@@ -197,47 +228,98 @@ def write_job(
     if edit is not None:
         changed = edit(record, raw)
         raw = raw if changed is None else changed
+    if format < 3:
+        return _write_old(results_dir, {"format": f"launchbench-record/{format}", **record}, raw)
     return write_result(results_dir, record, raw[[column.name for column in RAW]])
+
+
+def protocol_of(repetitions: int = 4, placements: int = 4, full_placements: int = 2, format: int = 3) -> Protocol:
+    """What a fabricated job says of itself."""
+    if format < 3:
+        return Protocol(version=format, repetitions=repetitions, warmup_rounds=5, warmup_ms=200)
+    return Protocol(
+        repetitions=repetitions,
+        warmup_rounds=5,
+        warmup_ms=200,
+        placements=placements,
+        full_placements=full_placements,
+        pool_mib=64,
+    )
+
+
+def _write_old(results_dir: Path, record: dict[str, Any], raw: pd.DataFrame) -> Path:
+    """As the package did before there were placements."""
+    data = raw.to_csv(index=False, lineterminator="\n", columns=[column.name for column in RAW_BEFORE_3]).encode()
+    folder = results_dir / record["site"] / record["label"] / card_id(record["device"]["uuid"])
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{record['run_id']}.csv"
+    digest = hashlib.sha256(data).hexdigest()
+    record["raw"] = {"file": name, "sha256": digest, "size_bytes": len(data), "rows": len(raw)}
+    (folder / name).write_bytes(data)
+    path = folder / f"{record['run_id']}.json"
+    path.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    return path
 
 
 def _samples(median: float) -> list[float]:
     return [1.5 * median, 0.75 * median, median, 0.875 * median, 1.25 * median]
 
 
+def _graph_costs(capture: float, n: int) -> dict[str, Any]:
+    return {"recapture_us": _samples(capture), "update_us": _samples(0.25 * capture), "graph_bytes": [4096 * n] * 5}
+
+
 def _rows(
-    model: CostModel, n: int, launch_path: str, kernel: str, repetitions: int, rng: np.random.Generator
+    model: CostModel,
+    n: int,
+    launch_path: str,
+    kernel: str,
+    layout: tuple[int, int, int],
+    extra: tuple[str, ...],
+    process: NDArray[np.float64],
+    rng: np.random.Generator,
 ) -> pd.DataFrame:
-    jitter = 1 + model.noise * rng.standard_normal((2, repetitions))
-    loop, replay = model.loop_us(n, launch_path) * jitter[0], model.replay_us(n, kernel) * jitter[1]
-    repetition = np.arange(repetitions)
-    sides = []
-    for mode, gpu, issue in (
-        ("loop", loop, np.minimum(loop, loop - model.loop_fixed)),
-        ("replay", replay, np.full(repetitions, model.replay_call)),
-    ):
-        first = (repetition % 2 == 0) == (mode == "loop")
-        sides.append(
-            pd.DataFrame(
-                {
-                    "launch_count": n,
-                    "launch_path": launch_path,
-                    "kernel": kernel,
-                    "mode": mode,
-                    "repetition": repetition,
-                    "order": np.where(first, 0, 1),
-                    "start_us": repetition * 1000.0 + np.where(first, 0, 500),
-                    "gpu_us": gpu,
-                    "issue_us": issue,
-                    "total_us": np.maximum(gpu, issue) + model.synchronize,
-                }
-            )
-        )
-    return pd.concat(sides).sort_values(["repetition", "order"], ignore_index=True)
+    """Rows of one block in the order in which they were timed; process: factors of the host and of the device."""
+    placements, full, repetitions = layout
+    modes = ("loop", "replay", *extra)
+    timed = [(mode, at) for at in range(placements) for mode in (modes if at < full else ("replay",))]
+    where = np.repeat([at for _, at in timed], repetitions)
+    each = np.array([model.mode_us(mode, n, launch_path, kernel, at) for mode, at in timed])
+    mode = np.repeat([mode for mode, _ in timed], repetitions)
+    repetition = np.tile(np.arange(repetitions), len(timed))
+    issued = np.isin(mode, ("loop", "loop-dependent", "queued"))
+    batch = np.where(mode == "replay-batch", max(1, 512 // n), 1)
+    gpu = np.repeat(each, repetitions) * batch * np.where(issued, process[0], process[1])
+    gpu *= 1 + model.noise * rng.standard_normal(len(gpu))
+    issue = np.where(issued, np.maximum(gpu - model.loop_fixed, 0.5), model.replay_call * batch)
+    position = np.array([modes.index(one) for one in mode])
+    turn = np.where(where < full, (position + repetition) % len(modes), 0)
+    frame = pd.DataFrame(
+        {
+            "launch_count": n,
+            "launch_path": launch_path,
+            "kernel": kernel,
+            "attempt": 0,
+            "mode": mode,
+            "placement": where,
+            "offset_bytes": where * 256,
+            "repetition": repetition,
+            "order": turn,
+            "replays": np.where(issued | pd.Series(mode).str.startswith("fused").to_numpy(bool), 0, batch),
+            "gpu_us": gpu,
+            "issue_us": issue,
+            "total_us": np.maximum(gpu, issue) + model.synchronize,
+        }
+    ).sort_values(["placement", "repetition", "order"], kind="stable", ignore_index=True)
+    frame["start_us"] = frame["total_us"].cumsum().shift(fill_value=0.0)
+    return frame
 
 
-def write_sweep(results_dir: Path, launch_counts: Iterable[int] = LAUNCH_COUNTS, **options: Any) -> list[Path]:
-    """One job for each N; options as in :func:`write_job`."""
-    return [write_job(results_dir, n, **options) for n in launch_counts]
+def write_sweep(
+    results_dir: Path, launch_counts: Iterable[int] = LAUNCH_COUNTS, trials: int = 1, **options: Any
+) -> list[Path]:
+    """As many jobs as trials for each N; options as in :func:`write_job`."""
+    return [write_job(results_dir, n, trial=trial, **options) for n in launch_counts for trial in range(1, trials + 1)]
 
 
 def write_four_cards(results_dir: Path, **options: Any) -> None:

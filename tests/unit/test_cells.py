@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from launchbench.aggregate import trials
-from launchbench.aggregate.cells import cell_figures, current, speedups, trial_figures
+from launchbench.aggregate.cells import SAME_CELL, cell_figures, current, speedups, trial_figures
 
 KEYS = ["job", "mode"]
 
@@ -49,14 +49,24 @@ def test_a_trial_is_the_mean_of_its_placements_medians() -> None:
     assert len(found) == 3
 
 
-def test_the_newest_usable_run_of_each_trial_counts() -> None:
-    rows = figures(
-        cell=["x", "x", "x", "x", "y"],
-        trial=[0, 0, 0, 1, 0],
-        started=[1, 3, 2, 1, 1],
-        gpu_us=[10.0, math.nan, 12.0, 20.0, 30.0],
+def test_one_job_counts_for_each_trial_the_newest_that_has_both_modes() -> None:
+    def jobs(*given: tuple[str, int, str, float, bool]) -> pd.DataFrame:
+        frame = pd.DataFrame(given, columns=["run_id", "trial", "mode", "gpu_us", "superseded"])
+        return frame.assign(**dict.fromkeys(SAME_CELL, "same"))
+
+    rows = jobs(
+        ("old", 1, "loop", 1.0, True),
+        ("old", 1, "replay", 1.0, True),
+        ("good", 1, "loop", 2.0, False),
+        ("good", 1, "replay", 3.0, False),
+        ("good", 1, "queued", math.nan, False),
+        ("half", 1, "loop", math.nan, False),
+        ("half", 1, "replay", 4.0, False),
+        ("other", 2, "replay", 5.0, False),
+        ("other", 2, "queued", 6.0, False),
     )
-    assert list(current(rows, ["cell"])["gpu_us"]) == [12.0, 20.0, 30.0]
+    assert current(rows)["gpu_us"].tolist() == [2.0, 3.0, 5.0, 6.0]
+    assert current(rows.assign(launch_count=range(len(rows))))["gpu_us"].tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
 
 
 def test_a_cell_has_the_interval_of_its_trials() -> None:

@@ -19,10 +19,17 @@ from launchbench.results import files
 from tests.unit.fabricate import uuid, write_job, write_sweep
 
 COUNTS = (8, 64)
+TABLES = ["fits.csv", "gaps.csv", "modes.csv", "summary.csv", "tidy", "trials.csv"]
 LABELS = ["t4", "b200"]
 
 
-SMALL: dict[str, Any] = {"repetitions": 3, "launch_paths": ("native-driver",), "kernels": ("tiny",)}
+SMALL: dict[str, Any] = {
+    "repetitions": 2,
+    "placements": 2,
+    "full_placements": 1,
+    "launch_paths": ("native-driver",),
+    "kernels": ("tiny",),
+}
 
 
 class Study:
@@ -81,7 +88,7 @@ def test_card_by_card_is_all_at_once(study: Study) -> None:
     (study.folder(2) / "n8-stray.csv").write_bytes(b"a,b\n")
     study.write()
     made, joint = study.tables(), aggregate(study.results, LABELS, COUNTS)
-    for name in ("summary", "fits", "gaps"):
+    for name in ("trials", "modes", "summary", "fits", "gaps"):
         assert made[f"{name}.csv"].decode() == csv_text(getattr(joint, name))
     parts = sorted(name for name in made if name.startswith("tidy/"))
     assert parts == sorted(
@@ -143,7 +150,7 @@ def test_what_changes_one_card_reads_that_card_only(study: Study, act: str, monk
     assert len(set(read)) == 1
     after = study.tables()
     assert after == study.cold()
-    assert after["gaps.csv"] + after["summary.csv"] != before["gaps.csv"] + before["summary.csv"]
+    assert after["gaps.csv"] + after["trials.csv"] != before["gaps.csv"] + before["trials.csv"]
 
 
 def test_a_card_less(study: Study) -> None:
@@ -279,7 +286,7 @@ def test_what_fails_leaves_the_tables_as_they_were(study: Study, monkeypatch: py
             patch.setattr(module, "write_atomically", full)
             study.write()
         assert study.tables() == before
-        assert sorted(path.name for path in study.out.iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]
+        assert sorted(path.name for path in study.out.iterdir()) == TABLES
 
 
 def test_what_a_killed_run_left_goes_with_the_next(study: Study) -> None:
@@ -289,4 +296,4 @@ def test_what_a_killed_run_left_goes_with_the_next(study: Study) -> None:
     before = study.cold()
     study.write()
     assert study.tables() == before
-    assert sorted(path.name for path in study.out.iterdir()) == ["fits.csv", "gaps.csv", "summary.csv", "tidy"]
+    assert sorted(path.name for path in study.out.iterdir()) == TABLES

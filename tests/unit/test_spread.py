@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -14,15 +15,18 @@ from launchbench.report.between import cards_of_a_type
 PAIR = (("aa", 4.0), ("bb", 5.0))
 
 
-def row(card: str, loop: float, replay: float = 0.5, **more: Any) -> dict[str, Any]:
+def row(card: str, loop: float, replay: float = 0.5, **more: Any) -> list[dict[str, Any]]:
+    """The two rows of one process, microseconds per launch and node."""
     fixed = {"label": "h200", "gpu_name": "NVIDIA H200", "gpu_uuid": f"GPU-{card}", "card": card, "hostname": "one"}
     fixed |= {"cpu_model": "Xeon", "driver_version": "580", "nvcc": "13.0.88", "protocol_hash": "aa", "virtual": False}
     fixed |= {"launch_path": "native-driver", "kernel": "tiny", "launch_count": 512, "superseded": False}
-    return fixed | {"loop_us_per_launch": loop, "replay_us_per_node": replay} | more
+    fixed |= more
+    sides = (("loop", loop), ("replay", replay), ("queued", loop))
+    return [{"mode": mode, "gpu_us": each * fixed["launch_count"], **fixed} for mode, each in sides]
 
 
-def found(*rows: dict[str, Any]) -> pd.DataFrame:
-    return spread(pd.DataFrame(rows)).set_index("mode")
+def found(*rows: list[dict[str, Any]]) -> pd.DataFrame:
+    return spread(pd.DataFrame([*chain(*rows)])).set_index("mode")
 
 
 def test_smallest_and_largest_card_and_how_far_apart() -> None:
@@ -48,13 +52,13 @@ def test_smallest_and_largest_card_and_how_far_apart() -> None:
         {"launch_count": 8},
         {"kernel": "empty"},
         {"superseded": True},
-        {"loop_us_per_launch": math.nan, "replay_us_per_node": math.nan},
+        {"gpu_us": math.nan},
         {"card": "aa", "gpu_uuid": "GPU-aa"},
     ],
     ids=lambda more: next(iter(more)),
 )
 def test_only_what_is_alike_is_pooled(more: dict[str, Any]) -> None:
-    assert found(row("aa", 4.0), {**row("bb", 5.0), **more}).empty
+    assert found(row("aa", 4.0), [one | more for one in row("bb", 5.0)]).empty
 
 
 def test_unknown_is_alike_with_unknown() -> None:
@@ -79,13 +83,13 @@ def test_cards_differ_only_by_more_than_processes_on_one_do(
 
 
 def test_nothing_measured() -> None:
-    assert list(spread(pd.DataFrame([row("aa", 4.0)]).iloc[:0]).columns)[-2:] == ["spread_percent", "verdict"]
+    assert list(spread(pd.DataFrame(row("aa", 4.0)).iloc[:0]).columns)[-2:] == ["spread_percent", "verdict"]
 
 
 def test_the_page_shows_the_types_in_its_order_with_both_cards() -> None:
     rows = [row(card, us, **more) for more in ({}, {"launch_count": 8}, {"label": "a100"}) for card, us in PAIR]
     rows += [row(card, us, label="h200", virtual=True) for card, us in PAIR]
-    table = cards_of_a_type(spread(pd.DataFrame(rows)), (("h200", False), ("a100", False), ("h200", True)))
+    table = cards_of_a_type(spread(pd.DataFrame([*chain(*rows)])), (("h200", False), ("a100", False), ("h200", True)))
     assert [[cell.text for cell in line[:5]] for line in table.rows[:3]] == [
         ["h200", "native-driver", "tiny", "loop", "8"],
         ["h200", "native-driver", "tiny", "loop", "512"],

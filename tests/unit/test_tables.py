@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from launchbench.errors import LaunchbenchError
 from launchbench.results.columns import Column
+from launchbench.results.protocol import MODES
 from launchbench.results.tables import TABLES, parse_csv, tables_schema, validate, write_csv
 
 TABLE = (
@@ -340,12 +341,13 @@ def test_a_frame_of_other_columns(change: str) -> None:
 def test_the_schema_lists_every_column_with_its_unit() -> None:
     tables = json.loads(tables_schema())
     lengths = ["length_repetitions", "lengths", "length_models", "crossovers", "lengths_gaps"]
-    launch = ["raw", "tidy", "summary", "fits", "spread", "gaps"]
+    launch = ["raw", "tidy", "trials", "modes", "summary", "fits", "spread", "gaps"]
     assert list(tables) == [*launch, "cure_repetitions", "pointers", "pointers_gaps", "cures", *lengths, "published"]
     for name, entries in tables.items():
         table = TABLES[name][1]
         assert [entry["name"] for entry in entries] == [column.name for column in table]
         assert all(entry["unit"] == "us" for entry in entries if entry["name"].endswith("_us"))
         assert all(entry["meaning"] for entry in entries)
-    assert tables["raw"][3]["choices"] == ["loop", "replay"]
-    assert [entry["nullable"] for entry in tables["raw"]] == [False] * 7 + [True] + [False] * 2
+    raw = {entry["name"]: entry for entry in tables["raw"]}
+    assert raw["mode"]["choices"] == list(MODES)
+    assert [name for name, entry in raw.items() if entry["nullable"]] == ["gpu_us"]

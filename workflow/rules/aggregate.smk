@@ -1,4 +1,4 @@
-"""results/ -> tables of repetitions, summary, fits and gaps."""
+"""results/ -> tables of repetitions, trials, modes, summary, fits and gaps."""
 
 
 rule aggregate:
@@ -13,6 +13,18 @@ rule aggregate:
             category="Tables",
             caption="../report/summary.rst",
             labels={"table": "summary"},
+        ),
+        trials=report(
+            f"{BUILD}/tables/trials.csv",
+            category="Tables",
+            caption="../report/trials.rst",
+            labels={"table": "trials"},
+        ),
+        modes=report(
+            f"{BUILD}/tables/modes.csv",
+            category="Tables",
+            caption="../report/modes.rst",
+            labels={"table": "modes"},
         ),
         fits=report(
             f"{BUILD}/tables/fits.csv",

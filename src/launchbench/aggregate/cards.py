@@ -23,7 +23,7 @@ import pandas as pd
 
 from launchbench.aggregate.join import join
 from launchbench.errors import LaunchbenchError
-from launchbench.results import columns
+from launchbench.results import tables
 from launchbench.results.files import (
     TEMPORARY_PREFIX,
     Problem,
@@ -36,11 +36,11 @@ from launchbench.results.files import (
 from launchbench.sources import AGGREGATING_MODULES, digest
 from launchbench.wording import one_line
 
-WHOLE = {"summary": columns.SUMMARY, "fits": columns.FITS}
+WHOLE = {name: tables.TABLES[name][1] for name in ("trials", "modes", "summary", "fits")}
 """Tables that have the rows of all cards in one file."""
 
 LIBRARIES = ("numpy", "pandas", "pandera", "scipy")
-"""Their releases are part of the identity: they draw the resamples and write the numbers."""
+"""Their releases are part of the identity: they compute and write the numbers."""
 
 
 @dataclass(frozen=True)

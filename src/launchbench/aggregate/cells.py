@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from launchbench.aggregate import trials
 from launchbench.aggregate.stats import Batch, Estimate
-from launchbench.aggregate.summarise import SAME_MEASUREMENT
+from launchbench.results.protocol import COMPARED_MODES
 
-SAME_CELL = [*SAME_MEASUREMENT, "virtual"]
-"""Trials equal in all of these are of one cell."""
+SAME_CELL = ["site", "label", "card", "hostname", "driver_version", "nvcc"]
+SAME_CELL += ["launch_path", "kernel", "launch_count", "protocol_hash", "virtual"]
+"""Trials equal in all of these are of one cell: they measured the same thing."""
 
 CLOCKS = ("gpu_us", "issue_us", "total_us")
+
+_JOB = ["run_id", *SAME_CELL, "trial"]
 
 Floats = NDArray[np.float64]
 
@@ -53,15 +56,21 @@ def trial_figures(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return figures.reset_index()
 
 
-def current(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """The figures that count: of each cell, mode and number of a trial the newest that has any.
+def current(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that count: of each cell and number of a trial those of one job that are not superseded.
+
+    Where two such jobs are left, the newer has no loop and replay together and does not stand for the older.
 
     Args:
-        figures: ``keys``, ``trial``, ``started`` (sorts by time), ``gpu_us``.
-        keys: what makes a cell and mode.
+        rows: ``run_id``, ``SAME_CELL``, ``trial``, ``mode``, ``gpu_us`` and ``superseded``, sorted by time within
+            each cell and trial.
     """
-    usable = figures[figures["gpu_us"].notna()].sort_values("started", kind="stable")
-    return usable.drop_duplicates([*keys, "trial"], keep="last").sort_index()
+    usable = rows[~rows["superseded"].astype(bool) & rows["gpu_us"].notna()]
+    sides = usable["mode"].isin(COMPARED_MODES).groupby([usable[name] for name in _JOB], dropna=False, sort=False)
+    jobs = usable[_JOB].assign(complete=sides.transform("sum") == len(COMPARED_MODES)).drop_duplicates(_JOB)
+    newest = jobs.sort_values("complete", kind="stable").drop_duplicates(_JOB[1:], keep="last")
+    chosen = pd.MultiIndex.from_frame(newest[_JOB])
+    return usable[pd.MultiIndex.from_frame(usable[_JOB]).isin(chosen)]
 
 
 def cell_figures(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

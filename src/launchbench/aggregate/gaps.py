@@ -82,7 +82,7 @@ def problem_row(problem: Problem, results_dir: Path) -> dict[str, Any]:
 
 
 def _without_samples(summary: pd.DataFrame) -> list[dict[str, Any]]:
-    empty = summary[(summary["repetitions_used"] == 0) & ~summary["superseded"]]
+    empty = summary[summary["speedup"].isna()]
     return [
         _row(
             f"{NO_VALID_SAMPLES} ({row['launch_path']}, {row['kernel']}): {row['flags']}",
@@ -100,7 +100,7 @@ def _failed(failures: Sequence[Failure], summary: pd.DataFrame) -> list[dict[str
     if not failures:
         return []
     made: dict[tuple[Any, ...], datetime] = {}
-    usable = summary[summary["repetitions_used"] > 0]
+    usable = summary[summary["speedup"].notna()]
     names = ["site", "label", "card", "launch_count", "virtual", "started_utc"]
     for site, label, card, count, virtual, started in usable[names].itertuples(index=False, name=None):
         for key in ((site, label, card, count, virtual), (site, label, "", count, virtual)):
@@ -149,7 +149,7 @@ def _labels(summary: pd.DataFrame, problems: Sequence[Problem], config_labels: S
 
 def _counts(summary: pd.DataFrame, launch_counts: Sequence[int]) -> list[dict[str, Any]]:
     card = ["site", "label", "card"]
-    usable = summary[summary["repetitions_used"] > 0]
+    usable = summary[summary["speedup"].notna()]
     have = set(usable[[*card, "launch_count"]].itertuples(index=False, name=None))
     return [
         _row(NOT_MEASURED, label, site=site, card=number, launch_count=count)

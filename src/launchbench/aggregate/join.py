@@ -1,4 +1,4 @@
-"""Joins all raw results into four tables: every repetition, summary, straight-line fits, gaps.
+"""Joins all raw results into tables: every repetition, trials, modes, summary, straight-line fits, gaps.
 
 It drops nothing and fills in nothing: a repetition that is left out of the summary stays in ``tidy`` with
 the reason. How rows are summarised stands in ``summarise``, what is missing in ``gaps``. It draws and
@@ -16,8 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from launchbench.aggregate.cells import SAME_CELL
+from launchbench.aggregate.fits import fit
 from launchbench.aggregate.gaps import find_gaps
-from launchbench.aggregate.summarise import ONE_OFF, SAME_MEASUREMENT, fit, one_off, summarise
+from launchbench.aggregate.summarise import modes_of_cells, summarise
+from launchbench.aggregate.trial_table import trial_rows
 from launchbench.results import columns, flags, tables
 from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
@@ -25,22 +28,25 @@ from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
 from launchbench.results.record import card_id
 from launchbench.wording import one_line
 
-_SORT = [*SAME_MEASUREMENT, "started_utc", "run_id"]
 _IDENTITY = [column.name for column in columns.IDENTITY]
+_BLOCK = ["job", *_IDENTITY, "trial", "launch_path", "kernel", "launch_count", "attempt", "flag"]
+_BLOCK += ["record", "moment", "unit", "cell"]
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The three tables that follow from results alone, each validated against its list in ``columns``."""
+    """The tables that follow from results alone, each validated against its list in ``columns``."""
 
     tidy: pd.DataFrame
+    trials: pd.DataFrame
+    modes: pd.DataFrame
     summary: pd.DataFrame
     fits: pd.DataFrame
 
 
 @dataclass(frozen=True)
 class Tables(Joined):
-    """All four."""
+    """All of them."""
 
     gaps: pd.DataFrame
 
@@ -53,7 +59,7 @@ def aggregate(
 ) -> Tables:
     """Read everything under ``results_dir`` into memory and summarise it.
 
-    A card with its four N and three trials takes about 5 MB; ``aggregate.write`` has one card at a time in memory.
+    A card with its four N and three trials takes about 50 MB; ``aggregate.write`` has one card at a time in memory.
 
     Args:
         results_dir: root of the raw results; may be missing or empty.
@@ -67,21 +73,37 @@ def aggregate(
     results, problems = read_results(results_dir)
     joined = join(results)
     gaps = find_gaps(joined.summary, problems, results_dir, config_labels, launch_counts, failures)
-    return Tables(joined.tidy, joined.summary, joined.fits, tables.validate(gaps, columns.GAPS, "gaps"))
+    return Tables(**vars(joined), gaps=tables.validate(gaps, columns.GAPS, "gaps"))
 
 
 def join(results: list[Result]) -> Joined:
     """The tables of these results. A row depends on results of its own card only, and rows are sorted by card."""
     blocks = _blocks(results)
     raw = _raw(results, blocks)
-    pairs = flags.find_pairs(raw, blocks["flag"].tolist())
-    tidy = tables.validate(_tidy(raw, blocks, pairs), columns.TIDY, "tidy")
-    summary = tables.validate(summarise(raw, blocks, pairs), columns.SUMMARY, "summary")
-    return Joined(tidy, summary, tables.validate(fit(summary), columns.FITS, "fits"))
+    rounds = flags.find_rounds(raw, blocks["flag"].tolist())
+    trials = trial_rows(raw, blocks, rounds)
+    modes = modes_of_cells(trials)
+    summary = summarise(trials, modes, blocks, rounds)
+    return Joined(
+        tidy=tables.validate(_tidy(raw, blocks, rounds), columns.TIDY, "tidy"),
+        trials=_table(trials, columns.TRIALS, "trials"),
+        modes=_table(modes, columns.CELL_MODES, "modes"),
+        summary=_table(summary, columns.SUMMARY, "summary"),
+        fits=_table(fit(summary, trials), columns.FITS, "fits"),
+    )
+
+
+def _table(frame: pd.DataFrame, table: tuple[columns.Column, ...], name: str) -> pd.DataFrame:
+    return tables.validate(frame[[column.name for column in table]].reset_index(drop=True), table, name)
 
 
 def _blocks(results: list[Result]) -> pd.DataFrame:
-    """One row per job, launch path and kernel, in the order of the tables; ``job`` is the result's index."""
+    """One row per job, launch path, kernel and attempt, in the order of the tables.
+
+    ``job`` is the result's index, ``record`` the block of its record, None where that has none; ``moment`` sorts by
+    time. Blocks of one job, launch path and kernel have the same ``unit``, those of one cell the same ``cell``; both
+    ascend.
+    """
     rows: list[dict[str, Any]] = []
     for job, result in enumerate(results):
         record = result.record
@@ -99,66 +121,60 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
             "virtual": record.device.virtual,
             "run_id": record.run_id,
             "started_utc": record.started_utc,
+            "trial": record.trial,
             "launch_count": record.launch_count,
         }
-        measured = {(block.launch_path, block.kernel): block for block in record.blocks}
-        rows.extend(
-            {
-                **shared,
-                "launch_path": block.launch_path,
-                "kernel": block.kernel,
-                "protocol_hash": block.protocol_hash,
-                **one_off(block),
-                "flag": flags.block_flag(block, record.protocol),
-            }
-            for block in measured.values()
-        )
-        present = result.raw[["launch_path", "kernel"]].drop_duplicates()
-        rows.extend(
-            {
-                **shared,
-                "launch_path": launch_path,
-                "kernel": kernel,
-                "protocol_hash": record.protocol.block_hash(launch_path, kernel),
-                "one_off_samples": 0,
-                "flag": flags.NOT_IN_RECORD,
-            }
-            for launch_path, kernel in present.itertuples(index=False)
-            if (launch_path, kernel) not in measured
-        )
-    names = ["job", *_SORT, *_IDENTITY, "one_off_samples", *ONE_OFF, "flag"]
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys(names)))
+        measured = {(block.launch_path, block.kernel, block.attempt): block for block in record.blocks}
+        present = result.raw[["launch_path", "kernel", "attempt"]].drop_duplicates()
+        for launch_path, kernel, attempt in dict.fromkeys([*measured, *present.itertuples(index=False, name=None)]):
+            block = measured.get((launch_path, kernel, attempt))
+            rows.append(
+                {
+                    **shared,
+                    "launch_path": launch_path,
+                    "kernel": kernel,
+                    "attempt": attempt,
+                    "protocol_hash": block.protocol_hash if block else record.protocol.block_hash(launch_path, kernel),
+                    "record": block,
+                    "flag": flags.block_flag(block, record.protocol) if block else flags.NOT_IN_RECORD,
+                }
+            )
+    frame = pd.DataFrame(rows, columns=_BLOCK)
     # As text, "...00Z" sorts after "...00.5Z".
-    moment = pd.to_datetime(frame["started_utc"], format="ISO8601", utc=True, errors="coerce")
-    order = frame.assign(started_utc=moment).sort_values(_SORT, kind="stable", na_position="first").index
-    return frame.loc[order].reset_index(drop=True)
+    frame["moment"] = pd.to_datetime(frame["started_utc"], format="ISO8601", utc=True, errors="coerce")
+    order = [*SAME_CELL, "trial", "moment", "run_id", "attempt"]
+    frame = frame.sort_values(order, kind="stable", na_position="first", ignore_index=True)
+    for name, keys in (("unit", ["run_id", *SAME_CELL]), ("cell", SAME_CELL)):
+        frame[name] = frame.groupby(keys, sort=False, dropna=False).ngroup()
+    return frame
 
 
 def _raw(results: list[Result], blocks: pd.DataFrame) -> pd.DataFrame:
-    """All repetitions with the number of their row of ``blocks``, sorted by it, repetition and mode."""
+    """All repetitions with the number of their row of ``blocks``, sorted by it, placement, repetition and mode."""
     if not results:
         names = [*(column.name for column in columns.RAW), "block", "mode_code"]
         return pd.DataFrame({name: pd.Series(dtype="int64") for name in names})
     raw = pd.concat([result.raw for result in results], ignore_index=True)
     job = np.repeat(np.arange(len(results)), [len(result.raw) for result in results])
-    number = np.zeros((len(results), len(LAUNCH_PATHS), len(KERNELS)), dtype=np.int64)
-    number[blocks["job"].to_numpy(), *_path_and_kernel(blocks)] = np.arange(len(blocks))
-    raw["block"] = number[job, *_path_and_kernel(raw)]
+    attempts = np.unique(blocks["attempt"].to_numpy(np.int64))
+    number = np.zeros((len(results), len(LAUNCH_PATHS), len(KERNELS), len(attempts)), dtype=np.int64)
+    number[blocks["job"].to_numpy(np.int64), *_codes_of_block(blocks, attempts)] = np.arange(len(blocks))
+    raw["block"] = number[job, *_codes_of_block(raw, attempts)]
     raw["mode_code"] = _codes(raw["mode"], MODES)
-    order = np.lexsort([raw["mode_code"], raw["repetition"], raw["block"]])
+    order = np.lexsort([raw["mode_code"], raw["repetition"], raw["placement"], raw["block"]])
     return raw.iloc[order].reset_index(drop=True)
 
 
-def _path_and_kernel(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return _codes(frame["launch_path"], LAUNCH_PATHS), _codes(frame["kernel"], KERNELS)
+def _codes_of_block(frame: pd.DataFrame, attempts: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    attempt = np.searchsorted(attempts, frame["attempt"].to_numpy(np.int64))
+    return _codes(frame["launch_path"], LAUNCH_PATHS), _codes(frame["kernel"], KERNELS), attempt
 
 
 def _codes(values: pd.Series[Any], choices: tuple[str, ...]) -> NDArray[np.int64]:
     return np.asarray(pd.Categorical(values, categories=list(choices)).codes, dtype=np.int64)
 
 
-def _tidy(raw: pd.DataFrame, blocks: pd.DataFrame, pairs: flags.Pairs) -> pd.DataFrame:
+def _tidy(raw: pd.DataFrame, blocks: pd.DataFrame, rounds: flags.Rounds) -> pd.DataFrame:
     identity = blocks[_IDENTITY].take(raw["block"].to_numpy()).reset_index(drop=True)
-    flag = pd.Series(pairs.reason, dtype="str").take(pairs.of_row).reset_index(drop=True)
-    raw_names = [column.name for column in columns.RAW]
-    return pd.concat([identity, raw[raw_names], flag.rename("flag")], axis=1)
+    flag = pd.Series(rounds.row_reason, dtype="str", name="flag")
+    return pd.concat([identity, raw[[column.name for column in columns.RAW]], flag], axis=1)

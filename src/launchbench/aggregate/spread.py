@@ -15,12 +15,10 @@ from scipy import stats as scipy_stats
 from launchbench.aggregate.stats import CONFIDENCE
 from launchbench.aggregate.trials import MIN_TRIALS
 from launchbench.results import columns
+from launchbench.results.protocol import COMPARED_MODES
 
 ALIKE = ["label", "gpu_name", "cpu_model", "driver_version", "nvcc", "protocol_hash", "virtual"]
 ALIKE += ["launch_path", "kernel", "launch_count"]
-
-FIGURES = {"loop": "loop_us_per_launch", "replay": "replay_us_per_node"}
-"""Mode -> column of the summary."""
 
 FEW_PROCESSES = f"cannot tell cards from processes: fewer than {MIN_TRIALS} on a card"
 NOT_APART = "cards not told apart: processes on one card differ as much"
@@ -28,23 +26,24 @@ APART = "cards differ by more than processes on one card"
 NO_SPREAD = "cannot tell: processes on one card do not differ at all"
 
 
-def spread(summary: pd.DataFrame) -> pd.DataFrame:
+def spread(trials: pd.DataFrame) -> pd.DataFrame:
     """One row for each type of card, launch path, kernel, N and mode that two or more cards were measured at.
 
     Args:
-        summary: rows of ``columns.SUMMARY``; those that are superseded or have no figure are left out. Several rows
-            of one card are processes of it.
+        trials: rows of ``columns.TRIALS`` that count; those that are superseded, have no figure or are of another mode
+            than loop and replay are left out. Several rows of one card are processes of it.
 
     Returns:
         The columns of ``columns.SPREAD``, sorted: the median over cards of each card's mean, the smallest and the
         largest of these means, their distance in percent of the median, and a verdict at the 5 % level by one-way
         analysis of variance (Fisher, "Statistical Methods for Research Workers", 1925) of the processes' logarithms.
     """
-    rows = summary[~summary["superseded"].astype(bool)]
+    rows = trials[~trials["superseded"].astype(bool) & (trials["gpu_us"] > 0)]
     found = []
-    for mode, column in FIGURES.items():
-        known = rows[rows[column] > 0]
-        known = known.assign(figure=known[column], logarithm=np.log(known[column]))
+    for mode in COMPARED_MODES:
+        known = rows[rows["mode"] == mode]
+        figure = known["gpu_us"] / known["launch_count"]
+        known = known.assign(figure=figure, logarithm=np.log(figure))
         cards = known.groupby([*ALIKE, "gpu_uuid"], dropna=False, sort=True).agg(
             card=("card", "first"),
             mean=("figure", "mean"),

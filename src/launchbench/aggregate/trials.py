@@ -145,7 +145,7 @@ def line(x: Sequence[float], trials: ArrayLike) -> tuple[Estimate, Estimate]:
     lines = [fit_line(x, row) for row in np.asarray(trials, np.float64)]
     results = []
     for name in ("intercept", "slope"):
-        values = [getattr(one, name).value for one in lines]
+        values = [getattr(one, name) for one in lines]
         batch = mean([values])
         results.append(single(batch, len(values)))
     return results[0], results[1]

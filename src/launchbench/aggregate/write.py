@@ -1,6 +1,6 @@
 """Writes the tables of all results, with one card at a time in memory.
 
-``summary.csv``, ``fits.csv`` and ``gaps.csv`` hold all cards. The repetitions, which are most of the bytes, have one
+All tables but the repetitions hold all cards. The repetitions, which are most of the bytes, have one
 file a card, a link to that of the cache: another card leaves those of the others as they are.
 """
 
@@ -46,7 +46,7 @@ def write_tables(
     launch_counts: Sequence[int],
     failures: Sequence[Failure] = (),
 ) -> Written:
-    """Write ``summary.csv``, ``fits.csv``, ``gaps.csv`` and the folder ``tidy``, each whole or not at all.
+    """Write the tables of ``WHOLE``, ``gaps.csv`` and the folder ``tidy``, each whole or not at all.
 
     Args:
         results_dir: root of the raw results; may be missing or empty.

@@ -89,56 +89,114 @@ TIDY: tuple[Column, ...] = (
 )
 """Every repetition of every job, flagged."""
 
-SUMMARY: tuple[Column, ...] = (
-    *IDENTITY,
+_CELL: tuple[Column, ...] = (
     Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
     Column("kernel", "str", "kernel that was launched", choices=KERNELS),
     Column("launch_count", "int", "N", minimum=1, maximum=MAX_LAUNCH_COUNT),
-    Column("repetitions_used", "int", "repetitions (pairs of loop and replay) behind the figures", minimum=0),
+)
+_WITHOUT_RUN = tuple(column for column in IDENTITY if column.name not in ("run_id", "started_utc"))
+_TRIAL = Column("trial", "int", "number of this fresh process among those of its cell, from 1", minimum=1)
+
+TRIALS: tuple[Column, ...] = (
+    *IDENTITY,
+    _TRIAL,
+    *_CELL,
+    Column("mode", "str", "how the N kernels were executed", choices=MODES),
+    Column("placements", "int", "placements of the buffer behind the figures", minimum=0),
+    Column("repetitions_used", "int", "repetitions behind the figures", minimum=0),
+    Column("repetitions_flagged", "int", "repetitions left out", minimum=0),
+    Column("flags", "str", "their reasons, separated by '; ', or why the mode was not timed"),
+    _us("gpu_us", "GPU time by events: mean over placements of each one's median", True),
+    _us("placement_low_us", "smallest of these medians", True),
+    _us("placement_high_us", "largest of these medians", True),
+    _us("issue_us", "host time of issuing, mean over placements of each one's median", True),
+    _us("total_us", "host time including the synchronize, the same", True),
+    _us("once_us", "capture, instantiate and upload of the graph: sum of the medians of the samples", True),
+    Column("superseded", "bool", "a newer job of the same cell and trial stands for it"),
+)
+"""One row per job, launch path, kernel and mode. Times are of one execution of the N kernels."""
+
+CELL_MODES: tuple[Column, ...] = (
+    *_WITHOUT_RUN,
+    *_CELL,
+    Column("mode", "str", "how the N kernels were executed", choices=MODES),
+    Column("trials", "int", "fresh processes behind the figures", minimum=0),
+    _us("gpu_us", "GPU time by events, mean over trials", True),
+    _us("gpu_low_us", "lower end of its 95 % t interval over trials", True),
+    _us("gpu_high_us", "upper end", True),
+    _us("issue_us", "host time of issuing, mean over trials", True),
+    _us("total_us", "host time including the synchronize, mean over trials", True),
+    Column("placements", "int", "placements of the buffer in all trials", minimum=0),
+    _us("placement_low_us", "smallest median of a placement", True),
+    _us("placement_high_us", "largest median of a placement", True),
+    Column(
+        "spread_percent",
+        "float",
+        "(placement_high_us - placement_low_us) / gpu_us; empty where no trial has several placements",
+        unit="%",
+        nullable=True,
+    ),
+    Column("reason", "str", "why there is no interval, or no figure"),
+)
+"""One row per cell and mode. Times are of one execution of the N kernels."""
+
+SUMMARY: tuple[Column, ...] = (
+    *IDENTITY,
+    Column("runs", "str", "the jobs of the cell's trials, oldest first, separated by spaces"),
+    *_CELL,
+    Column("trials", "int", "fresh processes behind the figures", minimum=0),
+    Column("placements", "int", "placements of the buffer in all of them", minimum=0),
+    Column("repetitions_used", "int", "repetitions (rounds of loop and replay) behind the figures", minimum=0),
     Column("repetitions_flagged", "int", "repetitions left out", minimum=0),
     Column("flags", "str", "their reasons, separated by '; '"),
-    _us("loop_us", "median GPU time of the loop by events", True),
-    _us("loop_low_us", "lower end of its 95 % bootstrap interval", True),
+    _us("loop_us", "GPU time of the loop by events, mean over trials", True),
+    _us("loop_low_us", "lower end of its 95 % t interval over trials", True),
     _us("loop_high_us", "upper end", True),
-    _us("loop_issue_us", "median host time of issuing the loop", True),
-    _us("loop_total_us", "median host time of the loop including the synchronize", True),
+    _us("loop_issue_us", "host time of issuing the loop, mean over trials", True),
+    _us("loop_total_us", "host time of the loop including the synchronize, mean over trials", True),
     _us("loop_us_per_launch", "loop_us / N", True),
-    _us("replay_us", "median GPU time of one replay by events", True),
-    _us("replay_low_us", "lower end of its 95 % bootstrap interval", True),
+    _us("replay_us", "GPU time of one replay by events, mean over trials", True),
+    _us("replay_low_us", "lower end of its 95 % t interval over trials", True),
     _us("replay_high_us", "upper end", True),
-    _us("replay_issue_us", "median host time of the graph launch call", True),
-    _us("replay_total_us", "median host time of one replay including the synchronize", True),
+    _us("replay_issue_us", "host time of the graph launch call, mean over trials", True),
+    _us("replay_total_us", "host time of one replay including the synchronize, mean over trials", True),
     _us("replay_us_per_node", "replay_us / N", True),
-    Column("speedup", "float", "loop_us / replay_us", nullable=True),
-    Column("speedup_low", "float", "lower end of its 95 % bootstrap interval (pairs resampled)", nullable=True),
+    Column("speedup", "float", "loop / replay, geometric mean over trials", nullable=True),
+    Column("speedup_low", "float", "lower end of its 95 % t interval over trials", nullable=True),
     Column("speedup_high", "float", "upper end", nullable=True),
+    Column("interval_reason", "str", "why figures have no interval; empty when all have one"),
     Column("one_off_samples", "int", "graphs that were made for the one-off costs", minimum=0),
     *_one_off("capture", "host time of capturing the N launches"),
     *_one_off("instantiate", "host time of instantiating the graph"),
     *_one_off("upload", "host time of uploading it, with synchronize"),
     *_one_off("first_replay", "host time of the first replay, with synchronize"),
+    *_one_off("recapture", "host time of capturing the launches anew on another buffer"),
+    *_one_off("update", "host time of cuGraphExecUpdate with that capture"),
+    Column("graph_bytes", "float", "device memory that the graph took: median of the samples", "bytes", True),
+    Column("graph_min_bytes", "float", "smallest sample", "bytes", True),
+    Column("graph_max_bytes", "float", "largest sample", "bytes", True),
     Column(
         "break_even_replays",
         "float",
-        "replays after which the medians of capture, instantiate and upload are paid for; inf = never",
+        "replays after which capture, instantiate and upload are paid for, rounded up; inf = never",
         nullable=True,
     ),
+    Column("break_even_replays_low", "float", "lower end of its 95 % interval over trials", nullable=True),
+    Column("break_even_replays_high", "float", "upper end; inf = perhaps never", nullable=True),
     Column("regime", "str", "below-queue-depth or past-queue-depth, by N"),
-    Column("superseded", "bool", "a newer job measured the same on the same card, host, driver and protocol"),
 )
-"""One row per job, launch path and kernel."""
+"""One row per cell: card, host, driver, compiler, protocol, launch path, kernel and N; ``run_id`` is its newest."""
 
 FITS: tuple[Column, ...] = (
-    *(column for column in IDENTITY if column.name not in ("run_id", "started_utc")),
-    Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
-    Column("kernel", "str", "kernel that was launched", choices=KERNELS),
+    *_WITHOUT_RUN,
+    *_CELL[:2],
     Column("mode", "str", "loop or replay", choices=MODES),
     Column("points", "int", "values of N in the fit", minimum=0),
     _us("fixed_us", "part that does not depend on N", True),
-    _us("fixed_low_us", "lower end of its 95 % interval", True),
+    _us("fixed_low_us", "lower end of its 95 % t interval over the lines of the trials", True),
     _us("fixed_high_us", "upper end", True),
     _us("per_launch_us", "part that grows with every launch or node", True),
-    _us("per_launch_low_us", "lower end of its 95 % interval", True),
+    _us("per_launch_low_us", "lower end of its 95 % t interval over the lines of the trials", True),
     _us("per_launch_high_us", "upper end", True),
     Column(
         "largest_residual_percent",
@@ -148,20 +206,19 @@ FITS: tuple[Column, ...] = (
         nullable=True,
     ),
     Column("verdict", "str", "whether a straight line describes the points"),
+    Column("interval_reason", "str", "why the line has no interval"),
 )
 """Straight line of GPU time over N, one row per card, launch path, kernel and mode."""
 
 SPREAD: tuple[Column, ...] = (
     *(column for column in IDENTITY if column.name in ("label", "gpu_name", "cpu_model", "driver_version", "nvcc")),
     *(column for column in IDENTITY if column.name in ("protocol_hash", "virtual")),
-    Column("launch_path", "str", "who issued the launches of the loop", choices=LAUNCH_PATHS),
-    Column("kernel", "str", "kernel that was launched", choices=KERNELS),
-    Column("launch_count", "int", "N", minimum=1, maximum=MAX_LAUNCH_COUNT),
+    *_CELL,
     Column("mode", "str", "loop or replay", choices=MODES),
     Column("cards", "int", "cards that are alike in all of the above", minimum=2),
     Column("hosts", "int", "hosts they are in", minimum=1),
-    Column("processes", "int", "measurements of all of them together", minimum=2),
-    _us("median_us", "per launch or node: median over the cards of each card's mean over its processes"),
+    Column("processes", "int", "trials of all of them together", minimum=2),
+    _us("median_us", "per launch or node: median over the cards of each card's mean over its trials"),
     _us("smallest_us", "the smallest of these means"),
     Column("smallest_card", "str", "its card"),
     _us("largest_us", "the largest of these means"),

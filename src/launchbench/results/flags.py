@@ -1,7 +1,8 @@
 """Why a repetition, or a whole block, is left out of the summary.
 
 It decides only from what is physically sure or was recorded by the job; an unusual but possible time is
-never flagged here. Loop and replay of one repetition are used or left out together, as a pair.
+never flagged here. Loop and replay of one round (a repetition at a placement) are used or left out together;
+every other mode stands for itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from launchbench.results.protocol import MODES, Protocol
+from launchbench.results.protocol import COMPARED_MODES, MODES, Protocol
 from launchbench.results.record import Block, DeviceState
 
 HOST_SLACK_US = 20.0
@@ -45,23 +46,29 @@ _ROW_REASONS = (
     "total time below issue time",
     "GPU time longer than the host saw",
 )
-_PAIR_REASONS = ("recorded twice", *(f"no {mode} in this repetition" for mode in MODES))
+_ROUND_REASONS = ("recorded twice", *(f"no {mode} in this repetition" for mode in COMPARED_MODES))
 _BITS_PER_MODE = len(_ROW_REASONS)
-_PAIR_SHIFT = _BITS_PER_MODE * len(MODES)
+_ROUND_SHIFT = _BITS_PER_MODE * len(MODES)
+_LOOP, _REPLAY = (MODES.index(mode) for mode in COMPARED_MODES)
+
+Bits = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Repetitions of all blocks, loop and replay together.
+class Rounds:
+    """The rounds of all blocks, and what is used of each.
 
-    ``of_row`` has shape (rows,): the number of each row's pair. The others have shape (pairs,): the number of
-    the pair's block, whether it is used, and the reason where it is not.
+    ``of_row`` has shape (rows,): the number of each row's round. ``block``, ``used`` and ``reason`` have shape
+    (rounds,): the number of the round's block, whether its loop and replay are used, and why not. ``row_used`` and
+    ``row_reason`` are the same of each row: in the two modes those of its round, in another its own.
     """
 
-    of_row: NDArray[np.int64]
-    block: NDArray[np.int64]
+    of_row: Bits
+    block: Bits
     used: NDArray[np.bool_]
     reason: NDArray[np.object_]
+    row_used: NDArray[np.bool_]
+    row_reason: NDArray[np.object_]
 
 
 def block_flag(block: Block, protocol: Protocol) -> str:
@@ -88,51 +95,67 @@ def state_reasons(before: DeviceState, after: DeviceState) -> list[str]:
     return reasons
 
 
-def find_pairs(raw: pd.DataFrame, block_flags: Sequence[str]) -> Pairs:
-    """Join rows to pairs and judge them.
+def find_rounds(raw: pd.DataFrame, block_flags: Sequence[str]) -> Rounds:
+    """Join rows to rounds and judge them.
+
+    A replay is expected in every round, a loop where its placement has loops, or anywhere if its block has none.
 
     Args:
-        raw: columns of ``columns.RAW`` plus ``block`` and ``mode_code`` (index into ``MODES``), sorted by
-            block, repetition and mode.
+        raw: columns of ``columns.RAW`` plus ``block`` (number of launch path, kernel, attempt and job) and
+            ``mode_code`` (index into ``MODES``), sorted by block, placement, repetition and mode.
         block_flags: reason for each block, empty where there is none.
     """
-    block, repetition = raw["block"].to_numpy(np.int64), raw["repetition"].to_numpy(np.int64)
-    mode = raw["mode_code"].to_numpy(np.int64)
     if not len(raw):
         none = np.array([], dtype=np.int64)
-        return Pairs(none, none, none.astype(bool), none.astype(object))
-    first = np.concatenate([[True], (np.diff(block) != 0) | (np.diff(repetition) != 0)])
-    of_row = np.cumsum(first) - 1
-    starts = np.flatnonzero(first)
-    bits = np.bitwise_or.reduceat(_row_bits(raw) << (_BITS_PER_MODE * mode), starts)
-    for code in range(len(MODES)):
-        count = np.add.reduceat((mode == code).astype(np.int64), starts)
-        bits |= (count > 1).astype(np.int64) << _PAIR_SHIFT
-        bits |= (count == 0).astype(np.int64) << (_PAIR_SHIFT + 1 + code)
-    pair_block = block[starts]
-    flagged = np.array([bool(flag) for flag in block_flags])[pair_block]
-    reason = np.full(len(starts), "", dtype=object)
-    for value in np.unique(bits[bits > 0]):
-        reason[bits == value] = _words(int(value))
-    for number in np.unique(pair_block[flagged]):
-        at = slice(*np.searchsorted(pair_block, [number, number + 1]))
-        reason[at] = [f"{block_flags[number]}; {own}" if own else block_flags[number] for own in reason[at]]
-    return Pairs(of_row, pair_block, (bits == 0) & ~flagged, reason)
+        no, nothing = none.astype(bool), none.astype(object)
+        return Rounds(none, none, no, nothing, no, nothing)
+    block, placement, repetition, mode = (
+        raw[name].to_numpy(np.int64) for name in ("block", "placement", "repetition", "mode_code")
+    )
+    new_place = np.concatenate([[True], (np.diff(block) != 0) | (np.diff(placement) != 0)])
+    new_round = new_place | np.concatenate([[True], np.diff(repetition) != 0])
+    again = ~new_round & np.concatenate([[False], np.diff(mode) == 0])
+    twice = again | np.concatenate([again[1:], [False]])
+    starts = np.flatnonzero(new_round)
+    of_row, of_block = np.cumsum(new_round) - 1, block[starts]
+
+    own = (_row_bits(raw) << (_BITS_PER_MODE * mode)) | (twice.astype(np.int64) << _ROUND_SHIFT)
+    loop, replay = mode == _LOOP, mode == _REPLAY
+    compared = loop | replay
+    bits = np.bitwise_or.reduceat(np.where(compared, own, 0), starts)
+    place = np.cumsum(new_place) - 1
+    has_loops = np.bincount(place, weights=loop)[place[starts]] > 0
+    has_loops |= np.bincount(block, weights=loop)[of_block] == 0
+    lost_loop, lost_replay = (np.add.reduceat(side.astype(np.int64), starts) == 0 for side in (loop, replay))
+    bits |= (lost_loop & has_loops).astype(np.int64) << (_ROUND_SHIFT + 1)
+    bits |= lost_replay.astype(np.int64) << (_ROUND_SHIFT + 2)
+
+    of_both = np.where(compared, bits[of_row], own)
+    flagged = np.array([bool(flag) for flag in block_flags])
+    return Rounds(
+        of_row,
+        of_block,
+        (bits == 0) & ~flagged[of_block],
+        _texts(bits, of_block, block_flags),
+        (of_both == 0) & ~flagged[block],
+        _texts(of_both, block, block_flags),
+    )
 
 
 def judge_block(raw: pd.DataFrame, block_flag: str = "") -> tuple[int, str]:
-    """Judge the repetitions of one block: how many are used, and why the others are not.
+    """Judge the rounds of one block: how many are used, and why the others are not.
 
     Args:
-        raw: columns of ``columns.RAW``, of one launch path and kernel.
+        raw: columns of ``columns.RAW``, of one launch path, kernel and attempt.
         block_flag: reason why none may be used, empty where there is none.
     """
-    ordered = raw.assign(block=0, mode_code=raw["mode"].map(MODES.index)).sort_values(["repetition", "mode_code"])
-    pairs = find_pairs(ordered, [block_flag])
-    return int(pairs.used.sum()), count_reasons(pairs, 1)[0]
+    ordered = raw.assign(block=0, mode_code=raw["mode"].map(MODES.index))
+    rounds = find_rounds(ordered.sort_values(["placement", "repetition", "mode_code"]), [block_flag])
+    left_out = ~rounds.used
+    return int(rounds.used.sum()), count_reasons(rounds.block[left_out], rounds.reason[left_out], 1)[0]
 
 
-def _row_bits(raw: pd.DataFrame) -> NDArray[np.int64]:
+def _row_bits(raw: pd.DataFrame) -> Bits:
     gpu, issue, total = (raw[name].to_numpy(np.float64) for name in ("gpu_us", "issue_us", "total_us"))
     missing = np.isnan(gpu)
     conditions = (
@@ -148,6 +171,17 @@ def _row_bits(raw: pd.DataFrame) -> NDArray[np.int64]:
     return bits
 
 
+def _texts(bits: Bits, block: Bits, block_flags: Sequence[str]) -> NDArray[np.object_]:
+    """The reasons as words: those of the block, then the own."""
+    distinct, code = np.unique(bits, return_inverse=True)
+    words = np.array([_words(int(value)) for value in distinct], dtype=object)
+    texts: NDArray[np.object_] = words[code]
+    for number in (number for number, flag in enumerate(block_flags) if flag):
+        at = block == number
+        texts[at] = [f"{block_flags[number]}; {own}" if own else block_flags[number] for own in texts[at]]
+    return texts
+
+
 def _words(bits: int) -> str:
     words = [
         f"{mode}: {reason}"
@@ -155,23 +189,25 @@ def _words(bits: int) -> str:
         for position, reason in enumerate(_ROW_REASONS)
         if bits >> (code * _BITS_PER_MODE + position) & 1
     ]
-    words += [reason for position, reason in enumerate(_PAIR_REASONS) if bits >> (_PAIR_SHIFT + position) & 1]
+    words += [reason for position, reason in enumerate(_ROUND_REASONS) if bits >> (_ROUND_SHIFT + position) & 1]
     return "; ".join(words)
 
 
-def count_reasons(pairs: Pairs, blocks: int) -> list[str]:
-    """The distinct reasons of each block, each with its number of repetitions: shape (blocks,)."""
-    texts = [""] * blocks
-    if not (~pairs.used).any():
-        return texts
-    left_out = pd.DataFrame({"block": pairs.block[~pairs.used], "reason": pairs.reason[~pairs.used]})
-    counts = left_out.groupby(["block", "reason"], sort=True).size().reset_index(name="count")
+def count_reasons(group: Bits, reason: NDArray[np.object_], groups: int) -> list[str]:
+    """The distinct reasons of each group, each with its number of repetitions: shape (groups,).
+
+    Args:
+        group: number of the group of each repetition that is left out.
+        reason: why, same shape.
+        groups: how many there are.
+    """
     gathered: dict[int, list[str]] = {}
-    for block, reason, count in counts.itertuples(index=False, name=None):
-        gathered.setdefault(block, []).append(f"{reason} ({count} repetition{'s' if count > 1 else ''})")
-    for block, reasons in gathered.items():
-        texts[block] = "; ".join(reasons)
-    return texts
+    if len(group):
+        left_out = pd.DataFrame({"group": group, "reason": reason})
+        counts = left_out.groupby(["group", "reason"], sort=True).size().reset_index(name="count")
+        for number, text, count in counts.itertuples(index=False, name=None):
+            gathered.setdefault(number, []).append(f"{text} ({count} repetition{'s' if count > 1 else ''})")
+    return ["; ".join(gathered.get(number, ())) for number in range(groups)]
 
 
 def row_reasons(raw: pd.DataFrame) -> list[str]:

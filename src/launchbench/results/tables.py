@@ -158,7 +158,9 @@ def write_csv(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> by
 TABLES = {
     "raw": ("One timed repetition of one mode; the CSVs under `results/`.", columns.RAW),
     "tidy": ("Every repetition of every job, flagged; `build/tables/tidy/<site>/<label>/<card>.csv`.", columns.TIDY),
-    "summary": ("One row per job, launch path and kernel; `build/tables/summary.csv`.", columns.SUMMARY),
+    "trials": ("One row per job, launch path, kernel and mode; `build/tables/trials.csv`.", columns.TRIALS),
+    "modes": ("One row per cell and mode; `build/tables/modes.csv`.", columns.CELL_MODES),
+    "summary": ("One row per cell, with its trials together; `build/tables/summary.csv`.", columns.SUMMARY),
     "fits": ("A straight line over N per card, launch path, kernel and mode; `build/tables/fits.csv`.", columns.FITS),
     "spread": ("Cards of one type against each other; `reports/spread.csv`.", columns.SPREAD),
     "gaps": ("What is missing from the comparison; `build/tables/gaps.csv`.", columns.GAPS),
