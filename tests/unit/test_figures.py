@@ -19,6 +19,7 @@ from PIL import Image
 from launchbench.aggregate.join import aggregate
 from launchbench.report import figures
 from launchbench.report.comparison import Comparison, compare
+from launchbench.report.placements import marks
 from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
 
 LABELS = ["t4", "a100", "h100", "h200"]
@@ -35,10 +36,8 @@ def no_figures_left() -> Iterator[None]:
 
 def load(results: Path) -> tuple[Comparison, pd.DataFrame]:
     made = aggregate(results, LABELS, COUNTS)
-    comparison = compare(made.summary, made.fits, made.gaps, LABELS, COUNTS)
-    runs = comparison.rows("native-driver")[["run_id", "card_name"]].drop_duplicates()
-    tidy = made.tidy[(made.tidy["launch_path"] == "native-driver") & (made.tidy["kernel"] == "tiny")]
-    return comparison, tidy.merge(runs, on="run_id")
+    comparison = compare(made.summary, made.trials, made.fits, made.gaps, LABELS, COUNTS)
+    return comparison, marks(made.tidy, comparison.rows("native-driver"))
 
 
 def all_text(figure: Figure) -> str:
@@ -47,7 +46,7 @@ def all_text(figure: Figure) -> str:
 
 
 def test_speedup_draws_the_summary_with_its_intervals(tmp_path: Path) -> None:
-    write_four_cards(tmp_path)
+    write_four_cards(tmp_path, trials=3)
     comparison, _ = load(tmp_path)
     figure = figures.draw_speedup(comparison)
     assert [axes.get_title() for axes in figure.axes] == [
@@ -102,19 +101,20 @@ def test_no_line_where_there_is_no_fit(tmp_path: Path) -> None:
     assert len(figures.draw_times(comparison).axes[0].lines) == 2
 
 
-def test_repetitions_are_all_drawn_and_flagged_ones_hollow(tmp_path: Path) -> None:
+def test_repetitions_of_a_single_placement_are_drawn_and_flagged_ones_hollow(tmp_path: Path) -> None:
     def edit(_: dict[str, object], raw: pd.DataFrame) -> None:
         mine = (raw["launch_path"] == "native-driver") & (raw["kernel"] == "tiny") & (raw["mode"] == "loop")
         raw.loc[mine & (raw["repetition"] == 3), "gpu_us"] = np.nan
         raw.loc[mine & (raw["repetition"] == 4), "gpu_us"] = 1e9
 
-    write_job(tmp_path, 64, edit=edit)
-    comparison, tidy = load(tmp_path)
-    loop, replay = figures.draw_repetitions(comparison, tidy, "native-driver").axes
+    write_job(tmp_path, 64, format=2, edit=edit)
+    comparison, points = load(tmp_path)
+    loop, replay = figures.draw_placements(comparison, points, "native-driver").axes
     used, hollow = loop.lines
     assert len(used.get_ydata()) == 48
-    expected = tidy[(tidy["mode"] == "loop") & (tidy["flag"] == "")]["gpu_us"] / 64
+    expected = points[(points["mode"] == "loop") & points["used"]]["each_us"]
     np.testing.assert_array_equal(np.sort(np.asarray(used.get_ydata())), np.sort(expected))
+    assert expected.median() == pytest.approx(CostModel().loop_us(64) / 64, rel=0.02)
     assert hollow.get_markerfacecolor() == "none"
     # The missing one cannot be drawn, the wild one sits on the edge instead of flattening the others.
     assert np.asarray(hollow.get_ydata()).tolist() == [loop.get_ylim()[1]]
@@ -124,10 +124,26 @@ def test_repetitions_are_all_drawn_and_flagged_ones_hollow(tmp_path: Path) -> No
     assert replay.get_ylabel() == "replay: µs per node"
 
 
+def test_every_placement_of_every_trial_is_one_mark(tmp_path: Path) -> None:
+    model = CostModel(noise=0.0, process=0.0)
+    write_sweep(tmp_path, (64,), trials=3, model=model, modes=("replay-batch",))
+    comparison, points = load(tmp_path)
+    loop, replay = figures.draw_placements(comparison, points, "native-driver").axes
+    (line,), (placed,) = loop.lines, replay.lines
+    assert len(line.get_ydata()) == 3 * 2
+    levels = [model.replay_us(64, placement=at) / 64 for at in range(4)]
+    np.testing.assert_allclose(np.asarray(placed.get_ydata(), dtype=float), levels * 3)
+    # Trial after trial, each in the order of its placements, with a gap between.
+    across = np.asarray(placed.get_xdata(), dtype=float)
+    steps = np.diff(across)
+    assert (steps > 0).all() and across[0] == pytest.approx(-0.4) and across[-1] < 0.4
+    assert steps[:3] == pytest.approx([steps[0]] * 3)
+
+
 def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
     for card in range(12):
         model = CostModel(issue=4 + card / 10)
-        write_sweep(tmp_path, (8, 64), label=LABELS[card % 2], card=card, repetitions=6, model=model)
+        write_sweep(tmp_path, (8, 64), label=LABELS[card % 2], card=card, repetitions=2, model=model)
     comparison, _ = load(tmp_path)
     assert comparison.many
     figure = figures.draw_speedup(comparison)
@@ -142,26 +158,26 @@ def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
     assert (band.min(), band.max()) == pytest.approx((rows["speedup"].min(), rows["speedup"].max()))
     assert "12 cards" not in all_text(figure)
     assert "band: smallest to largest" in all_text(figure)
-    assert len(figures.draw_repetitions(comparison, None, "native-driver").axes) == 4
+    assert len(figures.draw_placements(comparison, None, "native-driver").axes) == 4
 
 
 def test_no_results_is_said(tmp_path: Path) -> None:
-    comparison, tidy = load(tmp_path)
+    comparison, points = load(tmp_path)
     for figure in (
         figures.draw_speedup(comparison),
         figures.draw_times(comparison),
-        figures.draw_repetitions(comparison, tidy, "native-driver"),
+        figures.draw_placements(comparison, points, "native-driver"),
     ):
         assert figures.NO_RESULTS in all_text(figure)
 
 
 def test_a_simulated_gpu_is_written_across_the_figure(tmp_path: Path) -> None:
     write_sweep(tmp_path, virtual=True)
-    comparison, tidy = load(tmp_path)
+    comparison, points = load(tmp_path)
     for figure in (
         figures.draw_speedup(comparison),
         figures.draw_times(comparison),
-        figures.draw_repetitions(comparison, tidy, "native-driver"),
+        figures.draw_placements(comparison, points, "native-driver"),
     ):
         assert "NOT A MEASUREMENT" in all_text(figure)
 
@@ -174,10 +190,10 @@ def test_a_measurement_is_not_called_simulated(tmp_path: Path) -> None:
 
 def test_files_are_whole_repeatable_and_need_no_font(tmp_path: Path) -> None:
     write_four_cards(tmp_path)
-    comparison, tidy = load(tmp_path)
-    drawn = figures.draw(comparison, tidy, "native-driver")
-    assert drawn == figures.draw(comparison, tidy, "native-driver")
-    assert sorted(drawn) == ["repetitions", "speedup", "times"]
+    comparison, points = load(tmp_path)
+    drawn = figures.draw(comparison, points, "native-driver")
+    assert drawn == figures.draw(comparison, points, "native-driver")
+    assert sorted(drawn) == ["placements", "speedup", "times"]
     for files in drawn.values():
         root = ElementTree.fromstring(files["svg"])
         tags = {element.tag.rpartition("}")[2] for element in root.iter()}
@@ -191,9 +207,9 @@ def test_files_are_whole_repeatable_and_need_no_font(tmp_path: Path) -> None:
 
 def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
     write_sweep(tmp_path)
-    comparison, tidy = load(tmp_path)
+    comparison, points = load(tmp_path)
     before = dict(matplotlib.rcParams)
-    figures.draw(comparison, tidy, "native-driver")
+    figures.draw(comparison, points, "native-driver")
     assert dict(matplotlib.rcParams) == before
 
 
@@ -201,8 +217,8 @@ def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
 def test_any_host_name_can_be_drawn(tmp_path: Path, name: str) -> None:
     write_sweep(tmp_path, (8, 64), hostname=name)
     write_sweep(tmp_path, (8, 64), hostname="other", run=1)
-    comparison, tidy = load(tmp_path)
-    drawn = figures.draw(comparison, tidy, "native-driver")
+    comparison, points = load(tmp_path)
+    drawn = figures.draw(comparison, points, "native-driver")
     for files in drawn.values():
         ElementTree.fromstring(files["svg"])
 

@@ -27,7 +27,7 @@ from launchbench.__main__ import main
 from launchbench.report import figures
 from launchbench.results.files import read_results
 from launchbench.results.layout import find_files
-from tests.unit.fabricate import write_sweep
+from tests.unit.fabricate import write_job, write_sweep
 
 COUNTS = (8, 64)
 TEXTS = [
@@ -52,11 +52,13 @@ NUMBERS = [0, -0.0, -1.5, 1e-300, 5e-324, 1e300, 2**53 + 1, 10**18, 0.1 + 0.2]
 
 @pytest.fixture(scope="module")
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of two cards at two N, one of them measured twice."""
+    """Results of two cards at two N, one with several trials, the other of an older format and measured twice."""
     folder = tmp_path_factory.mktemp("intact") / "results"
-    write_sweep(folder, COUNTS, label="t4", card=1, repetitions=3)
-    write_sweep(folder, COUNTS, label="h100", card=2, repetitions=7, kernels=("tiny",))
-    write_sweep(folder, COUNTS[:1], label="h100", card=2, repetitions=7, run=1, kernels=("tiny",))
+    small = {"repetitions": 2, "placements": 2, "full_placements": 1, "kernels": ("tiny",)}
+    write_sweep(folder, COUNTS, label="t4", card=1, trials=2, modes=("queued",), **small)
+    write_job(folder, COUNTS[0], label="t4", card=1, trial=3, **small)
+    write_sweep(folder, COUNTS, label="h100", card=2, repetitions=7, format=2, kernels=("tiny",))
+    write_sweep(folder, COUNTS[:1], label="h100", card=2, repetitions=7, format=2, run=1, kernels=("tiny",))
     return folder
 
 
@@ -278,7 +280,7 @@ def test_any_folder_becomes_a_page(
     with pytest.MonkeyPatch.context() as patch:
         # Drawn is below, in fewer examples.
         patch.setattr(
-            figures, "draw", lambda *_: {name: {"svg": b"", "png": b""} for name in ("speedup", "times", "repetitions")}
+            figures, "draw", lambda *_: {name: {"svg": b"", "png": b""} for name in ("speedup", "times", "placements")}
         )
         run("report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables"))
     page = (base / "reports" / "comparison.html").read_text(encoding="utf-8")
@@ -329,7 +331,7 @@ def test_any_tables_become_a_page_or_one_line(
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
         patch.setattr(
-            figures, "draw", lambda *_: {name: {"svg": b"", "png": b""} for name in ("speedup", "times", "repetitions")}
+            figures, "draw", lambda *_: {name: {"svg": b"", "png": b""} for name in ("speedup", "times", "placements")}
         )
         status = main(["report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables")])
     assert status in (0, 1), said.getvalue()

@@ -3,7 +3,7 @@
 FIGURES = {
     "speedup": "Speed-up of replay over the loop",
     "times": "Loop and replay over N",
-    "repetitions": "Distribution of repetitions",
+    "placements": "Distribution over placements",
     "kernel_length": "Speed-up over kernel length",
 }
 
@@ -12,6 +12,8 @@ rule report:
     input:
         tidy=rules.aggregate.output.tidy,
         summary=rules.aggregate.output.summary,
+        trials=rules.aggregate.output.trials,
+        modes=rules.aggregate.output.modes,
         fits=rules.aggregate.output.fits,
         gaps=rules.aggregate.output.gaps,
         pointers=rules.aggregate.output.pointers,

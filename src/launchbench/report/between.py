@@ -41,7 +41,7 @@ def cards_of_a_type(spread: pd.DataFrame, labels: tuple[tuple[str, bool], ...]) 
     ]
     head = heads(
         *("label", "launch path", "kernel", "mode", "N", "cards", "hosts"),
-        ("processes", "measurements of all cards together"),
+        ("processes", "trials of all cards together"),
         ("median card, µs", "per launch of the loop, per node of the replay"),
         ("smallest, µs", "the card with the smallest mean of its processes"),
         ("largest, µs", "the card with the largest mean"),

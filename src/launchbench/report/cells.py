@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from launchbench.aggregate import stats
+from launchbench.aggregate.trials import TOO_FEW_TRIALS
 from launchbench.report.comparison import SIMULATED
-from launchbench.wording import UNKNOWN, number, with_interval
+from launchbench.wording import UNKNOWN, number, whole, with_interval
 
 Row = dict[Hashable, Any]
 Link = tuple[str, str]
@@ -80,7 +80,15 @@ def interval(row: Row, column: str, divisor: int = 1, digits: int = 3) -> Cell:
         return Cell(number(value / divisor, digits), kind="number")
     low, high = row[f"{stem}_low{unit}"], row[f"{stem}_high{unit}"]
     text = with_interval(value / divisor, low / divisor, high / divisor, digits)
+    # That trials are too few is said once, at the top of the page.
+    untold = math.isnan(low) and row["interval_reason"] != TOO_FEW_TRIALS
+    return Cell(text, f"no interval: {row['interval_reason']}" if untold else "", kind="number")
+
+
+def replays(row: Row) -> str:
+    """Replays until a graph has paid for itself, with their interval; "never" where it does not."""
+    value, low, high = (row[f"break_even_replays{end}"] for end in ("", "_low", "_high"))
+    text = "never" if math.isinf(value) else whole(value)
     if math.isnan(low):
-        reason = stats.TOO_FEW if row["repetitions_used"] < stats.MIN_SAMPLE else stats.NO_SPREAD
-        return Cell(text, f"no interval: {reason}", kind="number")
-    return Cell(text, kind="number")
+        return text
+    return f"{text} [{whole(low)}\N{EN DASH}{'never' if math.isinf(high) else whole(high)}]"

@@ -13,11 +13,12 @@ from typing import Any
 
 import pandas as pd
 
+from launchbench.aggregate.cells import SAME_CELL, current
 from launchbench.aggregate.write import card_file
 from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results import columns, tables
-from launchbench.results.protocol import LAUNCH_PATHS, QUEUE_DEPTH
+from launchbench.results.protocol import COMPARED_MODES, LAUNCH_PATHS, QUEUE_DEPTH
 from launchbench.wording import shortened
 
 CARD_KEY = ["site", "label", "card", "hostname", "driver_version", "nvcc", "virtual"]
@@ -42,13 +43,14 @@ _TELLING = (
 class Comparison:
     """Rows of the tables with the column ``card_name`` added.
 
-    ``shown`` has the summary rows that are not superseded. ``compared`` has those of them with valid samples
-    that were timed under the newest protocol of their card, launch path and kernel.
+    ``compared`` has the summary rows with valid samples that were timed under the newest protocol of their card,
+    launch path and kernel.
     """
 
     summary: pd.DataFrame
-    shown: pd.DataFrame
     compared: pd.DataFrame
+    trials: pd.DataFrame
+    """Rows of loop and replay only."""
     fits: pd.DataFrame
     gaps: pd.DataFrame
     labels: tuple[tuple[str, bool], ...]
@@ -74,6 +76,12 @@ class Comparison:
         return bool(self.summary["virtual"].any())
 
     @property
+    def compared_trials(self) -> pd.DataFrame:
+        """Rows of the trials behind ``compared``."""
+        cells = pd.MultiIndex.from_frame(self.compared[SAME_CELL])
+        return current(self.trials[pd.MultiIndex.from_frame(self.trials[SAME_CELL]).isin(cells)])
+
+    @property
     def launch_paths(self) -> list[str]:
         """Launch paths with anything to compare, in the order of ``LAUNCH_PATHS``."""
         measured = set(self.compared["launch_path"])
@@ -95,18 +103,21 @@ class Comparison:
 
 
 def load(tables_dir: Path, config_labels: Sequence[str], launch_counts: Sequence[int]) -> Comparison:
-    """Read ``summary.csv``, ``fits.csv`` and ``gaps.csv``.
+    """Read ``summary.csv``, ``trials.csv``, ``fits.csv`` and ``gaps.csv``.
 
     Raises:
         LaunchbenchError: a table is missing, is not what ``columns`` describes, or is of other results than the rest.
     """
-    summary, fits, gaps = (read_table(tables_dir, name) for name in ("summary", "fits", "gaps"))
+    names = ("summary", "trials", "fits", "gaps")
+    summary, trials, fits, gaps = (read_table(tables_dir, name) for name in names)
     known = set(summary[CARD_KEY].itertuples(index=False, name=None))
-    for key in fits[CARD_KEY].itertuples(index=False, name=None):
-        if key not in known:
-            card = f"label {key[1]!r}, card {key[2]!r}"
-            raise LaunchbenchError(f"{tables_dir / 'fits.csv'}: {card}: summary.csv has no such card; aggregate both")
-    return compare(summary, fits, gaps, config_labels, launch_counts)
+    for name, frame in (("trials", trials), ("fits", fits)):
+        for key in frame[CARD_KEY].drop_duplicates().itertuples(index=False, name=None):
+            if key not in known:
+                card = f"label {key[1]!r}, card {key[2]!r}"
+                reason = f"{card}: summary.csv has no such card; aggregate both"
+                raise LaunchbenchError(f"{tables_dir / name}.csv: {reason}")
+    return compare(summary, trials, fits, gaps, config_labels, launch_counts)
 
 
 def read_table(tables_dir: Path, name: str) -> pd.DataFrame:
@@ -118,12 +129,13 @@ def read_table(tables_dir: Path, name: str) -> pd.DataFrame:
     return _read(tables_dir / f"{name}.csv", tables.TABLES[name][1], "aggregating the results makes it")
 
 
-def read_repetitions(tables_dir: Path, cards: pd.DataFrame) -> pd.DataFrame:
+def read_repetitions(tables_dir: Path, cards: pd.DataFrame, only: tuple[str, str] | None = None) -> pd.DataFrame:
     """The repetitions of some cards, columns as in ``columns.TIDY``.
 
     Args:
         tables_dir: where ``aggregate`` wrote its tables.
         cards: ``site``, ``label`` and ``card`` of each, at least one.
+        only: a launch path and a kernel; lines that do not name them are not looked at.
 
     Raises:
         LaunchbenchError: those of a card are missing or are not what ``columns`` describes.
@@ -131,37 +143,45 @@ def read_repetitions(tables_dir: Path, cards: pd.DataFrame) -> pd.DataFrame:
     keys = cards[["site", "label", "card"]].drop_duplicates().itertuples(index=False, name=None)
     files = [card_file(tables_dir / "tidy", *key) for key in keys]
     hint = "summary.csv has that card; aggregating the results makes both"
-    return pd.concat([_read(file, columns.TIDY, hint) for file in files], ignore_index=True)
+    return pd.concat([_read(file, columns.TIDY, hint, only) for file in files], ignore_index=True)
 
 
-def _read(path: Path, table: tuple[columns.Column, ...], hint: str) -> pd.DataFrame:
+def _read(
+    path: Path, table: tuple[columns.Column, ...], hint: str, only: tuple[str, str] | None = None
+) -> pd.DataFrame:
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         reason = getattr(error, "strerror", None) or error
         raise LaunchbenchError(escaped(f"{path}: cannot be read: {reason}; {hint}")) from error
+    if only:
+        head, *lines = data.split(b"\n")
+        words = f",{only[0]},{only[1]},".encode()
+        data = b"\n".join([head, *(line for line in lines if words in line), b""])
     return tables.parse_csv(io.BytesIO(data), table, str(path))
 
 
 def compare(
     summary: pd.DataFrame,
+    trials: pd.DataFrame,
     fits: pd.DataFrame,
     gaps: pd.DataFrame,
     config_labels: Sequence[str],
     launch_counts: Sequence[int],
 ) -> Comparison:
     """Choose and name the rows; arguments as the tables of ``aggregate``."""
-    summary = summary.merge(card_names(summary), on=CARD_KEY, how="left")
-    shown = summary[~summary["superseded"]]
-    compared = _newest_protocol(shown[shown["repetitions_used"] > 0])
+    names = card_names(summary)
+    summary = summary.merge(names, on=CARD_KEY, how="left")
+    compared = _newest_protocol(summary[summary["speedup"].notna()])
+    trials = trials[trials["mode"].isin(COMPARED_MODES)].merge(names, on=CARD_KEY, how="left")
     measured = set(summary[["label", "virtual"]].itertuples(index=False, name=None))
     ordered = [(label, False) for label in dict.fromkeys(config_labels)]
-    counts = {*map(int, launch_counts), *map(int, shown["launch_count"])}
+    counts = {*map(int, launch_counts), *map(int, summary["launch_count"])}
     return Comparison(
         summary=summary,
-        shown=shown,
         compared=compared,
-        fits=fits.merge(card_names(summary), on=CARD_KEY, how="left"),
+        trials=trials,
+        fits=fits.merge(names, on=CARD_KEY, how="left"),
         gaps=gaps,
         labels=(*ordered, *sorted(measured - set(ordered))),
         launch_counts=tuple(sorted(counts)),

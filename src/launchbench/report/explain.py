@@ -11,10 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from launchbench.aggregate.summarise import PAST_DEPTH, WRONG_MODEL_PERCENT
-from launchbench.report.comparison import Comparison
+from launchbench.aggregate.fits import WRONG_MODEL_PERCENT
+from launchbench.aggregate.summarise import PAST_DEPTH
+from launchbench.aggregate.trials import MIN_TRIALS
+from launchbench.report.cells import replays
+from launchbench.report.comparison import MANY_CARDS, Comparison
 from launchbench.results.protocol import QUEUE_DEPTH
-from launchbench.wording import number, plural, several, span, whole, with_interval
+from launchbench.wording import number, plural, several, span, with_interval
 
 LOOP_OF = {
     "native-driver": "a native loop of cuLaunchKernel",
@@ -78,9 +81,7 @@ def _versus(row: Row) -> str:
 def _pays(rows: list[Row]) -> str:
     known = [row for row in rows if not math.isnan(row["break_even_replays"])]
     paid = [
-        f"{whole(row['break_even_replays'])} at N = {row['launch_count']:,}"
-        for row in known
-        if math.isfinite(row["break_even_replays"])
+        f"{replays(row)} at N = {row['launch_count']:,}" for row in known if math.isfinite(row["break_even_replays"])
     ]
     never = [f"N = {row['launch_count']:,}" for row in known if math.isinf(row["break_even_replays"])]
     text = f" Replays until capture, instantiation and upload are paid for: {several(paid)}." if paid else ""
@@ -105,7 +106,7 @@ def _label_answer(label: str, group: pd.DataFrame, at: int, launch_path: str) ->
         f"{label}: over {plural(here['card_name'].nunique(), 'card')} at N = {at:,}, a stream launch from "
         f"{LOOP_OF[launch_path]} costs {span(here['loop_us_per_launch'])} µs, a replay "
         f"{span(here['replay_us_per_node'])} µs per node, and the speed-up is {span(here['speedup'])} "
-        "(smallest to largest median)."
+        "(smallest to largest card)."
     )
 
 
@@ -249,7 +250,7 @@ def not_alike(comparison: Comparison, launch_path: str) -> list[str]:
     if rows["protocol_hash"].nunique() > 1:
         warnings.append(
             f"These rows were timed under {plural(rows['protocol_hash'].nunique(), 'protocol')} "
-            "(repetitions or warm-up differ): they are not like for like."
+            "(placements, repetitions or warm-up differ): they are not like for like."
         )
     if (rows["launch_count"] > QUEUE_DEPTH).any():
         warnings.append(
@@ -296,20 +297,34 @@ def _ends(group: pd.DataFrame, names: tuple[str, ...], word: dict[str, str]) -> 
     return ", ".join(told)
 
 
-def alt_repetitions(comparison: Comparison, tidy: pd.DataFrame | None, launch_path: str) -> str:
-    """What the figure of repetitions shows; ``tidy`` has the drawn repetitions."""
-    title = "Every repetition, loop in µs per launch and replay in µs per node, by N and card."
-    if tidy is None or tidy.empty:
-        return f"{title} {'Medians of the cards of each label.' if comparison.many else 'No results yet.'}"
-    left_out = int((tidy["flag"] != "").sum())
+def alt_placements(comparison: Comparison, points: pd.DataFrame | None, launch_path: str) -> str:
+    """What the figure of placements shows; ``points`` has its marks."""
+    title = "Every placement of the buffer, loop in µs per launch and replay in µs per node, by N, card and trial."
+    if points is None or points.empty:
+        return f"{title} {'Figures of the cards of each label.' if comparison.many else 'No results yet.'}"
+    left_out = int((~points["used"]).sum())
     at = comparison.headline_count(launch_path)
-    used = tidy[(tidy["flag"] == "") & (tidy["launch_count"] == at)]
+    here = points[points["used"] & (points["launch_count"] == at)]
     told = []
     for card in comparison.cards:
-        own = used[used["card_name"] == card]
-        each = own["gpu_us"] / own["launch_count"]
-        loop, replay = (span(each[own["mode"] == mode]) for mode in ("loop", "replay"))
+        own = here[here["card_name"] == card]
+        loop, replay = (span(own.loc[own["mode"] == mode, "each_us"]) for mode in ("loop", "replay"))
         if len(own):
             told.append(f"{card} loop {loop}, replay {replay}")
-    flagged = f" {plural(left_out, 'flagged timing')} drawn hollow." if left_out else " None is flagged."
+    flagged = f" {plural(left_out, 'flagged timing')} drawn hollow." if left_out else ""
     return f"{title} {launch_path}, smallest to largest at N = {at:,}: {'; '.join(told)}.{flagged}"
+
+
+def intervals(comparison: Comparison) -> str:
+    """What the intervals stand on, and which cards have none for want of trials."""
+    text = (
+        "Intervals are 95 % intervals between trials: fresh processes, each with placements of the buffer of its own."
+    )
+    few = comparison.compared[comparison.compared["trials"] < MIN_TRIALS]
+    if few.empty:
+        return text
+    if len(few) == len(comparison.compared):
+        return f"No figure has an interval: every cell has fewer than {MIN_TRIALS} trials (fresh processes)."
+    names = sorted(set(few["card_name"]))
+    named = several(names) if len(names) <= MANY_CARDS else plural(len(names), "card")
+    return f"{text} Cells with fewer than {MIN_TRIALS} trials have none: {plural(len(few), 'cell')} of {named}."

@@ -1,4 +1,4 @@
-"""Figures of a comparison: speed-up, times, repetitions. Computes nothing: it draws what the tables hold.
+"""Figures of a comparison: speed-up, times, placements. Computes nothing: it draws what the tables hold.
 
 Few cards are drawn one by one; of many cards, medians and the whole range of each label. The same tables give
 the same bytes.
@@ -56,7 +56,7 @@ _STYLE: dict[Any, Any] = {
 
 def draw(
     comparison: Comparison,
-    tidy: pd.DataFrame | None,
+    points: pd.DataFrame | None,
     launch_path: str,
     published: Mapping[str, Sequence[Mark]] | None = None,
 ) -> dict[str, dict[str, bytes]]:
@@ -64,8 +64,8 @@ def draw(
 
     Args:
         comparison: what is compared.
-        tidy: repetitions of the compared runs, tiny kernel, with ``card_name``; None where there are too many.
-        launch_path: the path whose repetitions are drawn.
+        points: marks as :func:`launchbench.report.placements.marks` gives them; None where there are too many.
+        launch_path: the path whose placements are drawn.
         published: marks of published figures, by the figure that has them.
     """
     marks = published or {}
@@ -73,7 +73,7 @@ def draw(
         return {
             "speedup": _files(draw_speedup(comparison, marks.get("speedup", ()))),
             "times": _files(draw_times(comparison, marks.get("times", ()))),
-            "repetitions": _files(draw_repetitions(comparison, tidy, launch_path)),
+            "placements": _files(draw_placements(comparison, points, launch_path)),
         }
 
 
@@ -127,20 +127,20 @@ def draw_times(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure
     return _finish(figure, comparison, keys, overlay, linestyle="none")
 
 
-def draw_repetitions(comparison: Comparison, tidy: pd.DataFrame | None, launch_path: str) -> Figure:
-    """Every repetition per card and N, flagged ones hollow; of many cards the spread of their medians."""
+def draw_placements(comparison: Comparison, points: pd.DataFrame | None, launch_path: str) -> Figure:
+    """The median of every placement per card and N, trials side by side; of many cards the spread of their figures."""
     rows = comparison.rows(launch_path)
     counts = _spread_out(sorted(set(rows["launch_count"])))
-    if not counts or (tidy is None and not comparison.many):
+    if not counts or (points is None and not comparison.many):
         return _empty()
     names = _names(comparison)[:MAX_SERIES]
     figure, grid = plt.subplots(2, len(counts), figsize=(_WIDTH, 5.2), squeeze=False, layout="constrained")
     for column, count in enumerate(counts):
         for axes, (mode, unit) in zip(grid[:, column], (("loop", "launch"), ("replay", "node")), strict=True):
-            if comparison.many or tidy is None:
+            if comparison.many or points is None:
                 _boxes(axes, comparison, rows[rows["launch_count"] == count], f"{mode}_us_per_{unit}", names)
             else:
-                own = tidy[(tidy["launch_count"] == count) & (tidy["mode"] == mode)]
+                own = points[(points["launch_count"] == count) & (points["mode"] == mode)]
                 _strip(axes, own, names, comparison)
             axes.set_xlim(-0.6, len(names) - 0.4)
             axes.set_xticks([])
@@ -152,18 +152,17 @@ def draw_repetitions(comparison: Comparison, tidy: pd.DataFrame | None, launch_p
 
 def _strip(axes: Axes, own: pd.DataFrame, names: Sequence[str], comparison: Comparison) -> None:
     styles = _styles(comparison.cards)
-    good = (own["gpu_us"] / own["launch_count"])[own["flag"] == ""].to_numpy(float)
+    good = own.loc[own["used"], "each_us"].to_numpy(float)
     if len(good):
         margin = 0.1 * (good.max() - good.min()) or 0.05 * good.max()
         axes.set_ylim(good.min() - margin, good.max() + margin)
     for position, name in enumerate(names):
         mine = own[own["card_name"] == name]
-        each = (mine["gpu_us"] / mine["launch_count"]).to_numpy(float)
+        each, used = mine["each_us"].to_numpy(float), mine["used"].to_numpy(bool)
         shown = np.isfinite(each)
-        # Spread sideways by the number of the repetition, so that drifts show and the picture is repeatable.
-        repetition = mine["repetition"].to_numpy(float)
-        place = position - 0.3 + 0.6 * repetition / max(1.0, float(repetition.max(initial=0)))
-        used = (mine["flag"] == "").to_numpy(bool)
+        # Spread sideways in their order, trial after trial, so that drifts show and the picture is repeatable.
+        across = (mine["trial"] + 0.8 * mine["place"]) / mine["trials"]
+        place = position - 0.4 + 0.8 * across.to_numpy(float)
         style: dict[str, Any] = {"marker": styles[name]["marker"], "linestyle": "none", "markersize": 3}
         axes.plot(place[shown & used], each[shown & used], color=styles[name]["color"], **style)
         left_out = shown & ~used

@@ -14,8 +14,9 @@ from launchbench.errors import LaunchbenchError
 from launchbench.report.cells import Cell, Table, any_simulated, cut, heads
 from launchbench.report.comparison import CARD_KEY, Comparison
 from launchbench.results.files import read_record
+from launchbench.results.protocol import Protocol
 from launchbench.results.record import DeviceState, Record
-from launchbench.wording import UNKNOWN, several, shortened
+from launchbench.wording import UNKNOWN, plural, several, shortened
 
 MAX_COLUMNS = 8
 MAX_ROWS = 200
@@ -26,11 +27,11 @@ _UNITS = (("_bytes", "bytes"), ("_mhz", "MHz"), ("_us", "µs"), ("_w", "W"), ("_
 
 def origins(comparison: Comparison, results_dir: Path) -> Table:
     """One column per card, rows for every field of its record; for many cards one row each."""
-    cards = comparison.shown.drop_duplicates(CARD_KEY)
+    cards = comparison.summary.drop_duplicates(CARD_KEY)
     if len(cards) > MAX_COLUMNS:
         return _many(comparison, cards)
     records: dict[str, Record | None] = {}
-    newest = comparison.shown.sort_values(["started_utc", "run_id"]).drop_duplicates("card_name", keep="last")
+    newest = comparison.summary.sort_values(["started_utc", "run_id"]).drop_duplicates("card_name", keep="last")
     for row in newest.sort_values("card_name").to_dict("records"):
         path = results_dir / row["site"] / row["label"] / row["card"] / f"{row['run_id']}.json"
         try:
@@ -46,7 +47,7 @@ def origins(comparison: Comparison, results_dir: Path) -> Table:
         [Cell(field, heading="row"), *(known.get(name, unknown) for name in records)] for field, known in fields.items()
     ]
     caption = "GPU, host, software and code of each card, from its newest run. A dash is a value that could not be had."
-    return Table("origins", caption, heads("", *records), body, any_simulated(comparison.shown))
+    return Table("origins", caption, heads("", *records), body, any_simulated(comparison.summary))
 
 
 def _fields(record: Record) -> dict[str, Cell]:
@@ -62,10 +63,7 @@ def _fields(record: Record) -> dict[str, Cell]:
     cells["host: CPUs it may run on"] = Cell(UNKNOWN if affinity is None else _ranges(affinity))
     cells["software: build flags"] = Cell(" ".join(record.software.build_flags) or UNKNOWN)
     protocol = record.protocol
-    cells["protocol"] = Cell(
-        f"version {protocol.version}: {protocol.repetitions} repetitions after {protocol.warmup_rounds} warm-up "
-        f"rounds or {protocol.warmup_ms} ms"
-    )
+    cells["protocol"] = Cell(_protocol(protocol))
     first, last = record.blocks[0].before, record.blocks[-1].after
     for name, field in (
         ("SM clock, MHz", "sm_clock_mhz"),
@@ -76,6 +74,14 @@ def _fields(record: Record) -> dict[str, Cell]:
     ):
         cells[f"before and after: {name}"] = _change(first, last, field)
     return cells
+
+
+def _protocol(protocol: Protocol) -> str:
+    repeated = f"{protocol.repetitions} repetitions"
+    if protocol.placements is not None:
+        repeated += f" at each of {plural(protocol.placements, 'placement')}"
+    warm_up = f"{protocol.warmup_rounds} warm-up rounds or {protocol.warmup_ms} ms"
+    return f"version {protocol.version}: {repeated} after {warm_up}"
 
 
 def _of_model(section: str, model: BaseModel) -> dict[str, Cell]:
@@ -145,5 +151,5 @@ def _many(comparison: Comparison, cards: pd.DataFrame) -> Table:
     head = heads("card", "GPU", "UUID begins", "site", "host", "host CPU", "driver", "nvcc")
     caption = "GPU, host and software of each card; everything else stands in its records."
     return Table(
-        "origins", caption, head, body, any_simulated(comparison.shown), cut(len(cards), MAX_ROWS, "summary.csv")
+        "origins", caption, head, body, any_simulated(comparison.summary), cut(len(cards), MAX_ROWS, "summary.csv")
     )

@@ -13,13 +13,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
-import pandas as pd
 
 from launchbench.aggregate.spread import spread
-from launchbench.report import explain, figures, lengths, lengths_figure, sections
+from launchbench.report import explain, figures, lengths, lengths_figure, placements, sections
 from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
-from launchbench.report.comparison import SIMULATED, Comparison, load, read_repetitions
+from launchbench.report.comparison import SIMULATED, Comparison, load
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
 from launchbench.report.published import marks, table, told
@@ -34,12 +33,12 @@ PRIMARY = "native-driver"
 """The launch path of the headline: what the launches cost when no interpreter issues them."""
 
 TABLES = (
-    *("summary", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
+    *("summary", "modes", "trials", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
     *("lengths", "length_models", "crossovers", "lengths_gaps"),
 )
 """What the page links to, beside the folder of all repetitions."""
 
-FIGURES = ("speedup", "times", "repetitions", lengths_figure.FIGURE)
+FIGURES = ("speedup", "times", "placements", lengths_figure.FIGURE)
 
 ANSWERS = {
     "native-driver": "Launches from a native loop",
@@ -75,24 +74,24 @@ def render(
     """
     comparison = load(tables_dir, config_labels, launch_counts)
     path = PRIMARY if PRIMARY in comparison.launch_paths else next(iter(comparison.launch_paths), PRIMARY)
-    tidy = _repetitions(comparison, tables_dir, path)
+    points = placements.points(comparison, tables_dir, path)
     files_of = _Files(results_dir, reports_dir)
     spun = lengths.section(tables_dir, config_labels, files_of.of_file)
     others = read_published(results_dir) if with_published else NO_FIGURES
     measured = sorted(set(comparison.compared["launch_count"]))
     overlay = {name: marks(others, name, comparison.launch_paths, measured) for name in ("speedup", "times")}
-    drawn = figures.draw(comparison, tidy, path, overlay) | lengths_figure.draw(spun)
+    drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
-    pooled = tables.validate(spread(comparison.compared), columns.SPREAD, "spread")
+    pooled = tables.validate(spread(comparison.compared_trials), columns.SPREAD, "spread")
     text = pooled.to_csv(index=False, lineterminator="\n")
     write_atomically(reports_dir / "spread.csv", text.encode())
     pointers = section(tables_dir, config_labels, files_of.of_file)
     alternatives = {
         "speedup": explain.alt_speedup(comparison) + told(overlay["speedup"]),
         "times": explain.alt_times(comparison) + told(overlay["times"], "µs"),
-        "repetitions": explain.alt_repetitions(comparison, tidy, path),
+        "placements": explain.alt_placements(comparison, points, path),
         lengths_figure.FIGURE: lengths.alternative(spun),
     }
     page = (
@@ -114,19 +113,20 @@ def render(
                 for name in FIGURES
             },
             many=comparison.many,
-            repetitions_path=path,
-            summary=sections.summary(comparison, files_of.of_run),
+            placements_path=path,
+            intervals=explain.intervals(comparison),
+            summary=sections.summary(comparison, files_of.of_runs),
             one_off=sections.one_off(comparison),
             fits=sections.fit_lines(comparison),
             published=table(others),
             overlaid=[name for name, shown in overlay.items() if shown],
             between=cards_of_a_type(pooled, comparison.labels),
             gaps=sections.gaps(comparison, files_of.of_file),
-            superseded=sections.superseded(comparison, files_of.of_run),
-            superseded_count=_superseded_runs(comparison),
+            superseded=sections.superseded(comparison, files_of.of_runs),
+            superseded_count=sections.superseded_runs(comparison),
             origins=origins(comparison, results_dir),
             tables=[(name, files_of.link(tables_dir / name)) for name in ("tidy", *(f"{name}.csv" for name in TABLES))],
-            runs=plural(comparison.summary["run_id"].nunique(), "run"),
+            runs=plural(comparison.trials["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),
         )
     )
@@ -152,22 +152,6 @@ def _answers(comparison: Comparison) -> list[dict[str, object]]:
     ]
 
 
-def _superseded_runs(comparison: Comparison) -> str:
-    count = comparison.summary.loc[comparison.summary["superseded"], "run_id"].nunique()
-    return plural(count, "older run") if count else ""
-
-
-def _repetitions(comparison: Comparison, tables_dir: Path, launch_path: str) -> pd.DataFrame | None:
-    """Repetitions of the compared runs; None with many cards, whose table is too long to be worth reading."""
-    if comparison.many or comparison.compared.empty:
-        return None
-    rows = comparison.rows(launch_path)
-    tidy = read_repetitions(tables_dir, comparison.compared)
-    runs = rows[["run_id", "card_name"]].drop_duplicates()
-    drawn = tidy[(tidy["launch_path"] == launch_path) & (tidy["kernel"] == "tiny")]
-    return drawn.merge(runs, on="run_id", how="inner")
-
-
 class _Files:
     """Addresses of files relative to the page, percent-encoded; a file that is gone gets none."""
 
@@ -179,10 +163,15 @@ class _Files:
         relative = os.path.relpath(path.absolute(), self._reports.absolute())
         return quote(Path(relative).as_posix(), safe="/") if path.exists() else ""
 
-    def of_run(self, row: Row) -> list[Link]:
-        stem = self._results / row["site"] / row["label"] / row["card"] / row["run_id"]
-        named = (("CSV", stem.with_name(f"{stem.name}.csv")), ("record", stem.with_name(f"{stem.name}.json")))
-        return [(text, self.link(path)) for text, path in named]
+    def of_runs(self, row: Row) -> list[Link]:
+        """CSV and record of each job of the row, numbered where there are several."""
+        folder = self._results / row["site"] / row["label"] / row["card"]
+        runs = str(row["runs"] if "runs" in row else row["run_id"]).split(" ")
+        return [
+            (f"{text} {position}" if len(runs) > 1 else text, self.link(folder / f"{run}.{suffix}"))
+            for position, run in enumerate(runs, 1)
+            for text, suffix in (("CSV", "csv"), ("record", "json"))
+        ]
 
     def of_file(self, file: str) -> list[Link]:
         return [(Path(file).name, self.link(self._results / file))]

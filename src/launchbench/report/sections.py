@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from launchbench.aggregate.gaps import NOT_MEASURED_YET
+from launchbench.aggregate.trials import TOO_FEW_TRIALS
 from launchbench.report.cells import (
     Cell,
     Link,
@@ -25,6 +26,7 @@ from launchbench.report.cells import (
     interval,
     kernel_name,
     label_name,
+    replays,
 )
 from launchbench.report.comparison import Comparison
 from launchbench.report.sidebyside import COMMAND
@@ -42,24 +44,24 @@ _SUMMARY_HEAD = (
     "launch path",
     "kernel",
     "N",
-    ("loop, µs", "GPU time by events, median [95 % interval]"),
+    ("loop, µs", "GPU time by events, mean over trials [95 % interval]"),
     ("µs per launch", "loop / N"),
     ("loop issue, µs", "host clock until the last launch call has returned"),
     ("loop total, µs", "host clock until the stream was synchronized"),
-    ("replay, µs", "GPU time by events, median [95 % interval]"),
+    ("replay, µs", "GPU time by events, mean over trials [95 % interval]"),
     ("µs per node", "replay / N"),
     ("replay call, µs", "host clock until the graph launch call has returned"),
     ("replay total, µs", "host clock until the stream was synchronized"),
-    ("speed-up", "loop / replay [95 % interval, repetitions resampled in pairs]"),
-    ("used", "repetitions behind the figures, and how many were left out"),
+    ("speed-up", "loop / replay, trial by trial [95 % interval]"),
+    ("trials", "fresh processes, placements of the buffer and repetitions behind the figures, and what was left out"),
     "notes",
     "raw data",
 )
 
 
 def summary(comparison: Comparison, links: Links) -> Table:
-    """Every run that is not superseded; told per label where that would be too long."""
-    rows = _ordered(comparison.shown, comparison)
+    """Every cell; told per label where that would be too long."""
+    rows = _ordered(comparison.summary, comparison)
     if len(rows) > MAX_ROWS:
         return _summary_of_labels(comparison)
     compared = set(comparison.compared.index)
@@ -93,12 +95,14 @@ def _figures(row: Row) -> list[Cell]:
 
 def _used(row: Row) -> Cell:
     left_out = row["repetitions_flagged"]
-    return Cell(f"{row['repetitions_used']}" + (f", {left_out} left out" if left_out else ""))
+    behind = [plural(row[f"{name}s"], name) for name in ("trial", "placement")]
+    behind.append(plural(row["repetitions_used"], "repetition"))
+    return Cell(", ".join(behind) + (f", {left_out:,} left out" if left_out else ""))
 
 
 def _notes(row: Row, compared: bool) -> Cell:
     notes = [row["flags"]] if row["flags"] else []
-    if not compared and row["repetitions_used"]:
+    if not compared and not math.isnan(row["speedup"]):
         notes.append(f"older protocol {row['protocol_hash']}: not compared")
     text = "; ".join(notes)
     return Cell(shortened(text, 160), text if len(text) > 160 else "")
@@ -132,7 +136,7 @@ def _summary_of_labels(comparison: Comparison) -> Table:
     for name in ("µs per launch", "µs per node", "speed-up"):
         head.extend((f"{name}, median of cards", f"{name}, smallest to largest"))
     note = (
-        f"{plural(len(comparison.shown), 'row')} are too many to list one by one: told per label here, "
+        f"{plural(len(comparison.summary), 'row')} are too many to list one by one: told per label here, "
         "each row is in summary.csv."
     )
     outliers = (f"cards that stand out (by more than {OUTLIER:.0%})", "from the median of the label's cards")
@@ -159,12 +163,11 @@ def one_off(comparison: Comparison) -> Table:
     rows = rows[rows["kernel"] == "tiny"]
     body = []
     for row in rows.head(MAX_ROWS).to_dict("records"):
-        names = ("capture", "instantiate", "upload", "first_replay")
+        names = ("capture", "instantiate", "upload", "first_replay", "recapture", "update")
         saved = row["loop_total_us"] - row["replay_total_us"]
-        pays = Cell(whole(row["break_even_replays"]))
-        if math.isinf(row["break_even_replays"]):
-            pays = Cell("never", "a replay takes the host no less time than the loop")
-        costs = [_one_off_cost(row, name) for name in names]
+        never = math.isinf(row["break_even_replays"])
+        pays = Cell(replays(row), "a replay takes the host no less time than the loop" if never else "")
+        costs = [*(_one_off_cost(row, name) for name in names), _memory(row)]
         body.append([*_who(row)[:2], Cell(f"{row['launch_count']:,}"), *costs, Cell(number(saved)), pays])
     head = heads(
         "card",
@@ -174,8 +177,11 @@ def one_off(comparison: Comparison) -> Table:
         ("instantiate, µs", "host clock"),
         ("upload, µs", "host clock, with synchronize"),
         ("first replay, µs", "host clock, with synchronize; not part of the cost once"),
+        ("recapture, µs", "host clock: capturing the launches anew on another buffer"),
+        ("update, µs", "host clock: cuGraphExecUpdate with that capture"),
+        ("memory, KiB", "of the device, that instantiating and uploading took"),
         ("saved per replay, µs", "loop total - replay total, host clock"),
-        ("replays until it pays", "(capture + instantiate + upload) / saved per replay, rounded up"),
+        ("replays until it pays", "(capture + instantiate + upload) / saved per replay, rounded up [95 % interval]"),
     )
     caption = (
         "One-off costs of a graph (kernel tiny) and the replays that pay for them: median, in brackets the smallest "
@@ -186,10 +192,19 @@ def one_off(comparison: Comparison) -> Table:
 
 
 def _one_off_cost(row: dict[Hashable, Any], name: str) -> Cell:
+    if math.isnan(row[f"{name}_us"]):
+        return Cell(UNKNOWN, "not measured by this protocol", kind="missing")
     if row["one_off_samples"] < 2:
         return Cell(number(row[f"{name}_us"]), "one sample")
     value, low, high = (row[f"{name}{end}_us"] for end in ("", "_min", "_max"))
     return Cell(with_interval(value, low, high), f"{row['one_off_samples']} samples")
+
+
+def _memory(row: dict[Hashable, Any]) -> Cell:
+    if math.isnan(row["graph_bytes"]):
+        return Cell(UNKNOWN, "not measured by this protocol", kind="missing")
+    value, low, high = (row[f"graph{end}_bytes"] / 1024 for end in ("", "_min", "_max"))
+    return Cell(whole(value) if low == high else f"{whole(value)} [{whole(low)}\N{EN DASH}{whole(high)}]")
 
 
 def fit_lines(comparison: Comparison) -> Table:
@@ -203,8 +218,8 @@ def fit_lines(comparison: Comparison) -> Table:
         )
         cells = [row["launch_path"], kernel_name(row["kernel"]), row["mode"], str(row["points"]), fixed, slope]
         cells += [number(row["largest_residual_percent"], 2), row["verdict"]]
-        kinds = ["number" if name in (fixed, slope) else "" for name in cells]
-        own = [Cell(text, kind=kind) for text, kind in zip(cells, kinds, strict=True)]
+        why = f"no interval: {row['interval_reason']}" if row["interval_reason"] not in ("", TOO_FEW_TRIALS) else ""
+        own = [Cell(text, why, kind="number") if text in (fixed, slope) else Cell(text) for text in cells]
         body.append([Cell(row["card_name"], heading="row"), *own])
     head = heads(
         "card",
@@ -212,8 +227,8 @@ def fit_lines(comparison: Comparison) -> Table:
         "kernel",
         "mode",
         ("values of N", "points in the fit"),
-        ("fixed, µs", "does not depend on N [95 % interval]"),
-        ("per launch or node, µs", "grows with N [95 % interval]"),
+        ("fixed, µs", "does not depend on N [95 % interval over trials]"),
+        ("per launch or node, µs", "grows with N [95 % interval over trials]"),
         ("largest residual, %", "of the point"),
         "verdict",
     )
@@ -247,23 +262,22 @@ def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table
 
 
 def superseded(comparison: Comparison, links: Links) -> Table:
-    """Older runs of the same measurement: other processes, so their spread is worth a look."""
+    """Older runs of the same trial: other processes, so their spread is worth a look."""
     keys = ["card_name", "launch_path", "kernel", "launch_count", "protocol_hash"]
-    every = comparison.summary
-    rows = every[every.groupby(keys)["superseded"].transform("any")]
+    every = comparison.trials
+    rows = every[every.groupby(keys)["superseded"].transform("any")] if len(every) else every
     groups = rows.groupby(keys, sort=True)
     body = []
     for _, group in islice(groups, MAX_ROWS):
-        older = group[group["superseded"]].to_dict("records")
-        shown = [link for row in older[:MAX_OUTLIERS] for link in links(row)]
+        older = group[group["superseded"]].drop_duplicates("run_id").to_dict("records")
+        loop, replay = (group[group["mode"] == mode].set_index("run_id")["gpu_us"] for mode in ("loop", "replay"))
+        count = older[0]["launch_count"]
         body.append(
             [
                 *_who(older[0]),
                 Cell(str(len(older))),
-                Cell(span(group["loop_us_per_launch"])),
-                Cell(span(group["replay_us_per_node"])),
-                Cell(span(group["speedup"])),
-                Cell("", links=shown),
+                *(Cell(span(times)) for times in (loop / count, replay / count, loop / replay)),
+                Cell("", links=[link for row in older[:MAX_OUTLIERS] for link in links(row)]),
             ]
         )
     head = heads(
@@ -272,10 +286,16 @@ def superseded(comparison: Comparison, links: Links) -> Table:
         "kernel",
         "N",
         "older runs",
-        ("µs per launch", "smallest to largest median over all runs, the newest included"),
-        ("µs per node", "smallest to largest median over all runs, the newest included"),
+        ("µs per launch", "smallest to largest over all runs, those that count included"),
+        ("µs per node", "smallest to largest over all runs, those that count included"),
         "speed-up",
         "raw data of older runs",
     )
-    caption = "Older runs of the same measurement: replaced by the newest, yet their spread is that of processes."
-    return Table("superseded", caption, head, body, any_simulated(rows), cut(groups.ngroups, MAX_ROWS, "summary.csv"))
+    caption = "Older runs of the same trial: replaced by the newest, yet their spread is that of processes."
+    return Table("superseded", caption, head, body, any_simulated(rows), cut(groups.ngroups, MAX_ROWS, "trials.csv"))
+
+
+def superseded_runs(comparison: Comparison) -> str:
+    """How many there are, empty where there is none."""
+    count = comparison.trials.loc[comparison.trials["superseded"], "run_id"].nunique()
+    return plural(count, "older run") if count else ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from launchbench.aggregate.gaps import FAILED, NOT_MEASURED, NOT_MEASURED_YET
-from launchbench.report.cells import Cell, Table, heads, interval, label_name
+from launchbench.report.cells import Cell, Table, heads, interval, label_name, replays
 from launchbench.report.comparison import Comparison
 from launchbench.wording import UNKNOWN, plural, several, shortened, span, whole
 
@@ -60,8 +60,8 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
         body.append(row)
     return Table(
         name=f"devices-{launch_path}",
-        caption=f"Devices side by side, launches issued by {launch_path}: median with 95 % interval in brackets; "
-        "where a label has several cards, smallest to largest median.",
+        caption=f"Devices side by side, launches issued by {launch_path}: mean over trials with 95 % interval in "
+        "brackets; where a label has several cards, smallest to largest.",
         head=heads("N", "measure", *(label_name(*key) for key in labels)),
         rows=body,
         simulated=any(virtual for _, virtual in measured),
@@ -88,7 +88,7 @@ def _of(rows: pd.DataFrame, key: tuple[str, bool], count: int | None = None) -> 
 def _not_measured(comparison: Comparison, key: tuple[str, bool], on_other_path: bool, rows: int) -> Cell:
     if on_other_path:
         return Cell("not measured on this launch path", rowspan=rows, kind="missing")
-    flagged = _of(comparison.shown, key)
+    flagged = _of(comparison.summary, key)
     if not flagged.empty:
         reasons = dict.fromkeys(reason for flags in flagged["flags"] for reason in flags.split("; ") if reason)
         text = f"measured, but no repetition can be used: {several(list(reasons)[:MAX_NAMED])}"
@@ -125,7 +125,7 @@ def _value(rows: pd.DataFrame, column: str, divisor: int) -> Cell:
         return Cell(span(rows[column] / divisor), title, kind="number")
     row = rows.to_dict("records")[0]
     if column == "break_even_replays":
-        return Cell(_replays(row[column]))
+        return Cell(replays(row))
     return interval(row, column, divisor)
 
 
