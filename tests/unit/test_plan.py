@@ -556,6 +556,7 @@ CHANGES: dict[str, Any] = {
     "reports_dir": "other-reports",
     "build_dir": "other-build",
     "virtual_results": "allow",
+    "published": False,
 }
 DECIDES_MEASURING = {"launch_paths", "kernels", "repetitions", "warmup_rounds", "warmup_ms"}
 DECIDES_MEASURING |= {"placements", "full_placements", "pool_mib"}
