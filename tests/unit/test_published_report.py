@@ -53,7 +53,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
         patch.setattr(report.figures, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
-        render(folder)
+        render(folder, ["h200"])
     write(folder / "results", *ROWS)
     return folder
 
@@ -159,7 +159,7 @@ def test_a_link_is_made_of_web_addresses_alone(base: Path, tmp_path: Path, url: 
 
 def test_tables_are_the_same_with_and_without(base: Path, tmp_path: Path) -> None:
     """Those of ``base`` were made before it had published figures."""
-    render(tmp_path, results=base / "results")
+    render(tmp_path, ["h200"], results=base / "results")
     of_both = [sorted((folder / "build" / "tables").rglob("*.csv")) for folder in (base, tmp_path)]
     assert {path.name for path in of_both[0]} >= {"summary.csv", "fits.csv", "gaps.csv"}
     without, with_them = ({path.name: path.read_bytes() for path in paths} for paths in of_both)
