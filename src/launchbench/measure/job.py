@@ -113,11 +113,7 @@ def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
 def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
     begun_ns = time.perf_counter_ns()
     started = datetime.now(UTC)
-    strangers = session.pids()
-    if strangers and config.cards == "listed":
-        # The scheduler was asked for a card of its own; elsewhere company is only flagged.
-        found = f"{card.name} (card {card.id}) with the processes {', '.join(map(str, sorted(strangers)[:5]))} on it"
-        raise LaunchbenchError(escaped(f"asked to measure {job.label} alone; found {found}: nothing was measured"))
+    strangers = strangers_on(card, session, job.label, config)
     device = become_current(card)
     with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()
@@ -185,6 +181,20 @@ def _pool(pool_mib: int) -> DeviceMemory:
             raise
         expected = "no more MiB than the card has free"
         raise LaunchbenchError(f"pool_mib: got {pool_mib}; expected {expected}: {error}") from error
+
+
+def strangers_on(card: Card, session: nvml.Nvml, label: str, config: Config) -> set[int]:
+    """Processes on the card before this one comes to it.
+
+    Raises:
+        LaunchbenchError: there are any where the scheduler was asked for a card of its own; elsewhere company is only
+            flagged.
+    """
+    strangers = session.pids()
+    if strangers and config.cards == "listed":
+        found = f"{card.name} (card {card.id}) with the processes {', '.join(map(str, sorted(strangers)[:5]))} on it"
+        raise LaunchbenchError(escaped(f"asked to measure {label} alone; found {found}: nothing was measured"))
+    return strangers
 
 
 def describe_device(card: Card, session: nvml.Nvml) -> Device:

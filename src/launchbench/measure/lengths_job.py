@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from launchbench.config.messages import escaped
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import lengths, nvml, provenance
@@ -22,6 +21,7 @@ from launchbench.measure.cards import Card, choose, visible_cards
 from launchbench.measure.driver import DeviceMemory, call, naming
 from launchbench.measure.extra import Request, shared_fields
 from launchbench.measure.host import cpu_cores
+from launchbench.measure.job import strangers_on
 from launchbench.measure.kernels import become_current, load_kernels
 from launchbench.measure.lock import card_lock, core_lock
 from launchbench.measure.native import NativeLoops, check_driver
@@ -81,11 +81,7 @@ def run(request: Request, config: Config) -> Path:
 
 def _measure(request: Request, config: Config, card: Card, session: nvml.Nvml) -> Path:
     started = datetime.now(UTC)
-    strangers = session.pids()
-    if strangers and config.cards == "listed":
-        # The scheduler was asked for a card of its own; elsewhere company is only flagged.
-        found = f"{card.name} (card {card.id}) with the processes {', '.join(map(str, sorted(strangers)[:5]))} on it"
-        raise LaunchbenchError(escaped(f"asked to measure {request.label} alone; found {found}: nothing was measured"))
+    strangers = strangers_on(card, session, request.label, config)
     protocol, seed = protocol_of(config), secrets.randbits(53)
     timing, states = _time(request, card, session, strangers, protocol, seed)
     _check_count(timing)
