@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from launchbench.aggregate.join import aggregate
-from launchbench.report import figures
+from launchbench.report import drawing, figures
 from launchbench.report.comparison import Comparison, compare
 from launchbench.report.placements import marks
 from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
@@ -168,7 +168,7 @@ def test_no_results_is_said(tmp_path: Path) -> None:
         figures.draw_times(comparison),
         figures.draw_placements(comparison, points, "native-driver"),
     ):
-        assert figures.NO_RESULTS in all_text(figure)
+        assert drawing.NO_RESULTS in all_text(figure)
 
 
 def test_a_simulated_gpu_is_written_across_the_figure(tmp_path: Path) -> None:

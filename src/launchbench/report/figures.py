@@ -6,15 +6,8 @@ the same bytes.
 
 from __future__ import annotations
 
-import io
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
-
-import matplotlib
-
-matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,32 +19,20 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from launchbench.report.comparison import SIMULATED, Comparison
+from launchbench.report.drawing import (
+    MAX_SERIES,
+    WIDTH,
+    empty_figure,
+    files_of,
+    spread_out,
+    styled,
+    styles_of,
+    watermark,
+    wrapped,
+)
 from launchbench.report.overlay import draw_marks
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.wording import number
-
-MAX_SERIES = 12
-MAX_PANELS = 5
-NO_RESULTS = "no results yet"
-
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
-_WIDTH = 9.0
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "font.family": ["DejaVu Sans"],
-    "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "svg.hashsalt": "launchbench",
-    # Outlines instead of text: the figure looks the same where the font is missing.
-    "svg.fonttype": "path",
-    # A name with dollar signs is a name, not a formula.
-    "text.parse_math": False,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
 
 
 def draw(
@@ -69,11 +50,11 @@ def draw(
         published: marks of published figures, by the figure that has them.
     """
     marks = published or {}
-    with _style():
+    with styled():
         return {
-            "speedup": _files(draw_speedup(comparison, marks.get("speedup", ()))),
-            "times": _files(draw_times(comparison, marks.get("times", ()))),
-            "placements": _files(draw_placements(comparison, points, launch_path)),
+            "speedup": files_of(draw_speedup(comparison, marks.get("speedup", ()))),
+            "times": files_of(draw_times(comparison, marks.get("times", ()))),
+            "placements": files_of(draw_placements(comparison, points, launch_path)),
         }
 
 
@@ -130,11 +111,11 @@ def draw_times(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure
 def draw_placements(comparison: Comparison, points: pd.DataFrame | None, launch_path: str) -> Figure:
     """The median of every placement per card and N, trials side by side; of many cards the spread of their figures."""
     rows = comparison.rows(launch_path)
-    counts = _spread_out(sorted(set(rows["launch_count"])))
+    counts = spread_out(sorted(set(rows["launch_count"])))
     if not counts or (points is None and not comparison.many):
-        return _empty()
+        return empty_figure()
     names = _names(comparison)[:MAX_SERIES]
-    figure, grid = plt.subplots(2, len(counts), figsize=(_WIDTH, 5.2), squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(2, len(counts), figsize=(WIDTH, 5.2), squeeze=False, layout="constrained")
     for column, count in enumerate(counts):
         for axes, (mode, unit) in zip(grid[:, column], (("loop", "launch"), ("replay", "node")), strict=True):
             if comparison.many or points is None:
@@ -151,7 +132,7 @@ def draw_placements(comparison: Comparison, points: pd.DataFrame | None, launch_
 
 
 def _strip(axes: Axes, own: pd.DataFrame, names: Sequence[str], comparison: Comparison) -> None:
-    styles = _styles(comparison.cards)
+    styles = styles_of(comparison.cards)
     good = own.loc[own["used"], "each_us"].to_numpy(float)
     if len(good):
         margin = 0.1 * (good.max() - good.min()) or 0.05 * good.max()
@@ -178,14 +159,14 @@ def _boxes(axes: Axes, comparison: Comparison, rows: pd.DataFrame, column: str, 
     groups = [named.loc[named["label_name"] == name, column].to_numpy(float) for name in names]
     style: dict[str, Any] = {"medianprops": {"color": "black"}, "flierprops": {"markersize": 3}}
     drawn = axes.boxplot(groups, positions=range(len(names)), widths=0.6, patch_artist=True, **style)
-    for box, look in zip(drawn["boxes"], _styles(names).values(), strict=True):
+    for box, look in zip(drawn["boxes"], styles_of(names).values(), strict=True):
         box.set_facecolor(look["color"])
 
 
 def _bands(axes: Axes, comparison: Comparison, rows: pd.DataFrame, column: str, linestyle: str) -> None:
     """Median over the cards of a label, and the band from the smallest to the largest."""
     named = _with_label_name(comparison, rows)
-    styles = _styles([name for name, _ in _labels(comparison)])
+    styles = styles_of([name for name, _ in _labels(comparison)])
     for name, style in list(styles.items())[:MAX_SERIES]:
         own = named[named["label_name"] == name]
         if own.empty:
@@ -221,12 +202,12 @@ def _line(axes: Axes, comparison: Comparison, group: pd.DataFrame, mode: str, st
 def _path_panels(comparison: Comparison, ylabel: str) -> tuple[Figure, list[tuple[str, Axes]]]:
     paths = comparison.launch_paths
     if not paths:
-        return _empty(), []
-    figure, grid = plt.subplots(1, len(paths), figsize=(_WIDTH, 4.4), squeeze=False, layout="constrained", sharey=True)
+        return empty_figure(), []
+    figure, grid = plt.subplots(1, len(paths), figsize=(WIDTH, 4.4), squeeze=False, layout="constrained", sharey=True)
     counts = sorted(set(comparison.compared["launch_count"]))
     for axes, path in zip(grid[0], paths, strict=True):
         axes.set_xscale("log", base=2)
-        shown = _spread_out(counts, 10)
+        shown = spread_out(counts, 10)
         axes.xaxis.set_major_locator(FixedLocator([float(count) for count in shown]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -241,26 +222,10 @@ def _path_panels(comparison: Comparison, ylabel: str) -> tuple[Figure, list[tupl
 
 
 def _series(comparison: Comparison, rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    for name, style in _styles(comparison.cards).items():
+    for name, style in styles_of(comparison.cards).items():
         group = rows[rows["card_name"] == name]
         if len(group):
             yield style, group
-
-
-def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line style of each name: the last two tell the series apart in grey."""
-    palette = sns.color_palette("colorblind", 10)
-    dashes = ("solid", "dashed", "dashdot", "dotted")
-    return {
-        name: {
-            "color": palette[position % 10],
-            "marker": _MARKERS[position % len(_MARKERS)],
-            "linestyle": dashes[position % len(dashes)],
-            "markersize": 5,
-            "linewidth": 1.4,
-        }
-        for position, name in enumerate(names)
-    }
 
 
 def _names(comparison: Comparison) -> list[str]:
@@ -298,13 +263,13 @@ def _finish(
     if not comparison.cards:
         return figure
     names = _names(comparison)
-    styles = list(_styles(names).items())[:MAX_SERIES]
-    handles = [Line2D([], [], label=_wrapped(name), **{**own, **style}) for name, own in styles]
+    styles = list(styles_of(names).items())[:MAX_SERIES]
+    handles = [Line2D([], [], label=wrapped(name), **{**own, **style}) for name, own in styles]
     texts = [*names, *(str(line.get_label()) for line in overlay)]
-    longest = max(len(line) for text in texts for line in _wrapped(text).split("\n"))
+    longest = max(len(line) for text in texts for line in wrapped(text).split("\n"))
     columns = max(1, min(6, 110 // (longest + 8)))
     for line in overlay:
-        line.set_label(_wrapped(str(line.get_label())))
+        line.set_label(wrapped(str(line.get_label())))
     lines, look = [*handles, *more, *overlay], {"frameon": False, "title": title or None, "title_fontsize": 9}
     figure.legend(handles=lines, loc="outside lower center", ncols=columns, **look)
     notes = ["line: median over the cards of a label; band: smallest to largest"] if more and comparison.many else []
@@ -312,55 +277,5 @@ def _finish(
         notes.append(f"{len(names) - MAX_SERIES} more labels are not drawn")
     if notes:
         figure.suptitle("; ".join(notes), fontsize=10)
-    _watermark(figure, comparison)
+    watermark(figure, bool(comparison.compared["virtual"].any()))
     return figure
-
-
-def _watermark(figure: Figure, comparison: Comparison) -> None:
-    if comparison.compared["virtual"].any():
-        figure.text(
-            0.5,
-            0.55,
-            "SIMULATED GPU INCLUDED\nNOT A MEASUREMENT",
-            fontsize=26,
-            color="#b00020",
-            alpha=0.22,
-            ha="center",
-            va="center",
-            rotation=18,
-            zorder=10,
-        )
-
-
-def _wrapped(name: str) -> str:
-    return "\n".join(textwrap.wrap(name, 26, break_on_hyphens=False)) or name
-
-
-def _spread_out(values: Sequence[int], most: int = MAX_PANELS) -> list[int]:
-    """At most so many of the values, the first and the last among them."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(at)] for at in np.linspace(0, len(values) - 1, most)]
-
-
-def _empty() -> Figure:
-    figure = plt.figure(figsize=(_WIDTH, 2.4))
-    figure.text(0.5, 0.5, NO_RESULTS, ha="center", va="center", fontsize=16, color="0.3")
-    return figure
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    with plt.rc_context():
-        matplotlib.rcdefaults()
-        sns.set_theme(style="ticks")
-        matplotlib.rcParams.update(_STYLE)
-        yield
-
-
-def _files(figure: Figure) -> dict[str, bytes]:
-    svg, png = io.BytesIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
-    plt.close(figure)
-    return {"svg": svg.getvalue(), "png": png.getvalue()}

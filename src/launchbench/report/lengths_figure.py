@@ -15,7 +15,18 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from launchbench.aggregate.lengths_model import LengthModel
 from launchbench.report.cells import label_name
-from launchbench.report.figures import MAX_PANELS, MAX_SERIES, _empty, _files, _spread_out, _style, _styles, _wrapped
+from launchbench.report.drawing import (
+    MAX_PANELS,
+    MAX_SERIES,
+    WIDTH,
+    empty_figure,
+    files_of,
+    spread_out,
+    styled,
+    styles_of,
+    watermark,
+    wrapped,
+)
 from launchbench.report.lengths import Section
 
 FIGURE = "kernel_length"
@@ -25,26 +36,26 @@ LINEAR_BELOW_US = 0.5
 MAX_NAMED = 4
 """Crossovers named in a panel; the table has all."""
 
-_WIDTH, _HEIGHT = 9.0, 4.6
+_HEIGHT = 4.6
 _TICKS_US = (0, 0.5, 1, 10, 100, 1000)
 
 
 def draw(section: Section) -> dict[str, dict[str, bytes]]:
     """Name of the figure -> suffix -> content of the file."""
-    with _style():
-        return {FIGURE: _files(draw_kernel_length(section))}
+    with styled():
+        return {FIGURE: files_of(draw_kernel_length(section))}
 
 
 def draw_kernel_length(section: Section) -> Figure:
     """Speed-up over kernel length, one panel per N: marks with intervals, lines for the model, crossovers named."""
     used = section.cells[section.cells["repetitions_used"] > 0]
-    counts = _spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
+    counts = spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
     if not counts:
-        return _empty()
+        return empty_figure()
     named = used.assign(series=_series_names(section, used))
-    styles = dict(list(_styles(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
+    styles = dict(list(styles_of(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
     figure, grid = plt.subplots(
-        1, len(counts), figsize=(_WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
+        1, len(counts), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )
     for axes, count in zip(grid[0], counts, strict=True):
         _prepare(axes, count)
@@ -120,7 +131,7 @@ def _name_crossovers(axes: Axes, section: Section, count: int, styles: dict[str,
             axes.axvspan(
                 row["helps_until_us"], row["no_help_from_us"], color=color, alpha=0.15, linewidth=0, zorder=0.5
             )
-        told.append(f"{_wrapped(str(row['card_name']))}: {_words(row)}")
+        told.append(f"{wrapped(str(row['card_name']))}: {_words(row)}")
     if told and len(told) <= MAX_NAMED:
         look = {"facecolor": "white", "edgecolor": "0.8", "boxstyle": "round,pad=0.3"}
         axes.text(
@@ -142,16 +153,13 @@ def _words(row: dict[Any, Any]) -> str:
 
 
 def _legend(figure: Figure, section: Section, styles: dict[str, dict[str, Any]]) -> None:
-    handles = [Line2D([], [], label=_wrapped(name), **style) for name, style in styles.items()]
+    handles = [Line2D([], [], label=wrapped(name), **style) for name, style in styles.items()]
     handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
-    longest = max(len(line) for name in styles for line in _wrapped(name).split("\n"))
+    longest = max(len(line) for name in styles for line in wrapped(name).split("\n"))
     columns = max(1, min(6, 110 // (longest + 8)))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
-    notes = (
-        ["line: median over the cards of a label; band: smallest to largest"]
-        if section.many
-        else ["marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops helping"]
-    )
-    if section.simulated:
-        notes.append("SIMULATED GPU INCLUDED, NOT A MEASUREMENT")
-    figure.suptitle("\n".join(notes), fontsize=10, color="#b00020" if section.simulated else "black")
+    note = "marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops helping"
+    if section.many:
+        note = "line: median over the cards of a label; band: smallest to largest"
+    figure.suptitle(note, fontsize=10)
+    watermark(figure, section.simulated)

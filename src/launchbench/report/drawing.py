@@ -1,0 +1,112 @@
+"""The look that all figures share, and what turns a figure into files. It knows no table."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.figure import Figure
+
+MAX_SERIES = 12
+MAX_PANELS = 5
+NO_RESULTS = "no results yet"
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+WIDTH = 9.0
+_STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "font.family": ["DejaVu Sans"],
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "launchbench",
+    # Outlines instead of text: the figure looks the same where the font is missing.
+    "svg.fonttype": "path",
+    # A name with dollar signs is a name, not a formula.
+    "text.parse_math": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+
+def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line style of each name: the last two tell the series apart in grey."""
+    palette = sns.color_palette("colorblind", 10)
+    dashes = ("solid", "dashed", "dashdot", "dotted")
+    return {
+        name: {
+            "color": palette[position % 10],
+            "marker": _MARKERS[position % len(_MARKERS)],
+            "linestyle": dashes[position % len(dashes)],
+            "markersize": 5,
+            "linewidth": 1.4,
+        }
+        for position, name in enumerate(names)
+    }
+
+
+def watermark(figure: Figure, simulated: bool) -> None:
+    """Mark a figure that holds simulated GPUs, across its middle."""
+    if simulated:
+        figure.text(
+            0.5,
+            0.55,
+            "SIMULATED GPU INCLUDED\nNOT A MEASUREMENT",
+            fontsize=26,
+            color="#b00020",
+            alpha=0.22,
+            ha="center",
+            va="center",
+            rotation=18,
+            zorder=10,
+        )
+
+
+def wrapped(name: str) -> str:
+    """The name in lines that fit a legend."""
+    return "\n".join(textwrap.wrap(name, 26, break_on_hyphens=False)) or name
+
+
+def spread_out(values: Sequence[int], most: int = MAX_PANELS) -> list[int]:
+    """At most so many of the values, the first and the last among them."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(at)] for at in np.linspace(0, len(values) - 1, most)]
+
+
+def empty_figure() -> Figure:
+    """What is drawn where there is nothing to draw."""
+    figure = plt.figure(figsize=(WIDTH, 2.4))
+    figure.text(0.5, 0.5, NO_RESULTS, ha="center", va="center", fontsize=16, color="0.3")
+    return figure
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The look of all figures, whatever the user has configured."""
+    with plt.rc_context():
+        matplotlib.rcdefaults()
+        sns.set_theme(style="ticks")
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def files_of(figure: Figure) -> dict[str, bytes]:
+    """Suffix (``svg``, ``png``) -> content; the same figure gives the same bytes."""
+    svg, png = io.BytesIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    plt.close(figure)
+    return {"svg": svg.getvalue(), "png": png.getvalue()}
