@@ -164,7 +164,7 @@ def test_the_summary_tells_the_truth(measured: Clone, truths: dict[tuple[str, st
         assert row["loop_us_per_launch"] == close(truth.loop_us(n) / n)
         assert row["replay_us_per_node"] == close(truth.replay_us(n) / n)
         assert row["speedup"] == close(truth.loop_us(n) / truth.replay_us(n))
-        assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
+        assert pd.isna(row["speedup_low"]) and pd.isna(row["speedup_high"]), "one trial says nothing of the next"
         once = (row["capture_us"], row["instantiate_us"], row["upload_us"])
         assert once == tuple(map(close, truth.card.once_us(n)))
         assert is_break_even(row["break_even_replays"], truth.break_even(n))
