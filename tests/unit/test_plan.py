@@ -412,11 +412,20 @@ def test_a_pipe_in_place_of_a_receipt_or_a_record_is_not_read() -> None:
     assert done.stdout.split() == [f"{FOLDER}/n8.t1.1.json", f"{FOLDER}/pointers.1.json", "8"], done.stderr
 
 
-def test_an_n_that_begins_like_another_is_another() -> None:
+def test_an_n_or_a_trial_that_begins_like_another_is_another() -> None:
     measured(8)
     for path in Path("results").rglob("*.csv"):
         path.unlink()
     assert a_plan().receipt(Cell("t4", CARD, 80, 1)) == f"{FOLDER}/n80.t1.0.json"
+    assert a_plan().receipt(Cell("t4", CARD, 8, 2)) == f"{FOLDER}/n8.t2.0.json"
+    assert a_plan().receipt(Cell("t4", CARD, 8, 11)) == f"{FOLDER}/n8.t11.0.json"
+
+
+def test_receipts_that_tell_no_trial_do_not_count() -> None:
+    record = measured(8, f"{FOLDER}/n8.0.json")
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)) == f"{FOLDER}/n8.t1.0.json"
+    record.unlink()
+    assert a_plan().receipt(Cell("t4", CARD, 8, 1)) == f"{FOLDER}/n8.t1.0.json"
 
 
 # --- results that are there already
