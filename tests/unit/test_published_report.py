@@ -85,14 +85,14 @@ def test_the_table_has_every_row_with_its_source(base: Path, tmp_path: Path) -> 
     assert rows[1] == [
         "1",
         "In range",
-        "Made up CPU; driver 1.2.3; CUDA not stated",
         "64",
         "0.8 µs per node",
+        "Made up CPU; driver 1.2.3; CUDA not stated",
         "replay per node: 64 nodes (clock: host; issued by a native loop)",
         "made up",
         "A title, 2026-08",
     ]
-    assert (rows[2][3], rows[3][3], rows[5][4], rows[7][4]) == ("200,000", "\N{EN DASH}", "411.7 µs", "4.5")
+    assert (rows[2][2], rows[3][2], rows[5][3], rows[7][3]) == ("200,000", "\N{EN DASH}", "411.7 µs", "4.5")
     assert "7 figures of others: published, not measured here" in made.text
     links = [link["href"] for link in made.all("a") if str(link["href"]).startswith("http")]
     assert links == [ROW["source_url"]] * len(ROWS)
@@ -100,7 +100,7 @@ def test_the_table_has_every_row_with_its_source(base: Path, tmp_path: Path) -> 
 
 def test_what_is_not_stated_is_said(tmp_path: Path) -> None:
     (row,) = table(published(tmp_path, {"host": "", "driver": "", "source_date": ""})).rows
-    assert row[2].text == "host not stated; driver not stated; CUDA not stated"
+    assert row[4].text == "host not stated; driver not stated; CUDA not stated"
     assert row[7].links == [("A title, no date", ROW["source_url"])]
 
 
@@ -115,7 +115,7 @@ def test_what_is_not_stated_is_said(tmp_path: Path) -> None:
 )
 def test_a_value_says_what_it_may_stand_beside(tmp_path: Path, cells: dict[str, str], beside: str) -> None:
     (row,) = table(published(tmp_path, cells)).rows
-    assert row[4].title == f"may stand beside {beside}"
+    assert row[3].title == f"may stand beside {beside}"
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -88,9 +88,9 @@ def table(published: pd.DataFrame) -> Table:
     head = heads(
         ("no.", "the number beside its hollow mark, where a figure has one"),
         "GPU",
-        "host, driver, CUDA",
         "N",
         ("value", "as published; its explanation says which column of summary.csv it may stand beside"),
+        "host, driver, CUDA",
         "what was measured",
         "why it is not like for like",
         "source",
@@ -111,9 +111,9 @@ def _row(position: int, row: Row) -> list[Cell]:
     return [
         Cell(str(position), kind="number"),
         Cell(row["gpu"], heading="row"),
-        Cell("; ".join([row["host"] or f"host {NOT_STATED}", *software])),
         Cell(count, kind="number"),
         Cell(f"{row['value']:,.10g}{unit}", f"may stand beside {quantity.beside(row['clock'])}", kind="number"),
+        Cell("; ".join([row["host"] or f"host {NOT_STATED}", *software])),
         Cell(f"{row['quantity'].replace('_', ' ')}: {row['measured']} ({clock})", kind="prose"),
         Cell(row["caveat"], kind="prose"),
         Cell("" if linked else f"{source}: {url}", links=[(source, url)] if linked else [], kind="prose"),
