@@ -235,6 +235,8 @@ def test_marks_are_hollow_numbered_and_on_the_panel_of_their_loop(measured: Comp
     times.canvas.draw()
     box = times.legends[0].get_window_extent()
     assert 0 <= box.x0 <= box.x1 <= width
+    lines = [line for text in times.legends[0].get_texts() for line in text.get_text().split("\n")]
+    assert max(map(len, lines)) <= 26
     plt.close("all")
 
 
