@@ -1,4 +1,4 @@
-"""results/ -> tables of repetitions, trials, modes, summary, fits and gaps."""
+"""results/ -> tables of repetitions, trials, modes, anatomy, summary, fits and gaps."""
 
 
 rule aggregate:
@@ -25,6 +25,12 @@ rule aggregate:
             category="Tables",
             caption="../report/modes.rst",
             labels={"table": "modes"},
+        ),
+        anatomy=report(
+            f"{BUILD}/tables/anatomy.csv",
+            category="Tables",
+            caption="../report/anatomy_table.rst",
+            labels={"table": "what a launch consists of"},
         ),
         fits=report(
             f"{BUILD}/tables/fits.csv",

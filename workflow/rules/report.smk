@@ -14,6 +14,7 @@ rule report:
         summary=rules.aggregate.output.summary,
         trials=rules.aggregate.output.trials,
         modes=rules.aggregate.output.modes,
+        anatomy=rules.aggregate.output.anatomy,
         fits=rules.aggregate.output.fits,
         gaps=rules.aggregate.output.gaps,
         pointers=rules.aggregate.output.pointers,

@@ -1,4 +1,4 @@
-"""Joins all raw results into tables: every repetition, trials, modes, summary, straight-line fits, gaps.
+"""Joins all raw results into tables: every repetition, trials, modes, anatomy, summary, fits, gaps.
 
 It drops nothing and fills in nothing: a repetition that is left out of the summary stays in ``tidy`` with
 the reason. How rows are summarised stands in ``summarise``, what is missing in ``gaps``. It draws and
@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from launchbench.aggregate.anatomy import anatomy
 from launchbench.aggregate.cells import SAME_CELL
 from launchbench.aggregate.fits import fit
 from launchbench.aggregate.gaps import find_gaps
 from launchbench.aggregate.summarise import modes_of_cells, summarise
 from launchbench.aggregate.trial_table import trial_rows
-from launchbench.results import columns, flags, tables
+from launchbench.results import anatomy_columns, columns, flags, tables
 from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
@@ -40,6 +41,7 @@ class Joined:
     tidy: pd.DataFrame
     trials: pd.DataFrame
     modes: pd.DataFrame
+    anatomy: pd.DataFrame
     summary: pd.DataFrame
     fits: pd.DataFrame
 
@@ -88,6 +90,7 @@ def join(results: list[Result]) -> Joined:
         tidy=tables.validate(_tidy(raw, blocks, rounds), columns.TIDY, "tidy"),
         trials=_table(trials, columns.TRIALS, "trials"),
         modes=_table(modes, columns.CELL_MODES, "modes"),
+        anatomy=_table(anatomy(trials, modes), anatomy_columns.ANATOMY, "anatomy"),
         summary=_table(summary, columns.SUMMARY, "summary"),
         fits=_table(fit(summary, trials), columns.FITS, "fits"),
     )

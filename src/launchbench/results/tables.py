@@ -16,7 +16,7 @@ from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results import columns, lengths_columns, pointers_columns, published_columns
+from launchbench.results import anatomy_columns, columns, lengths_columns, pointers_columns, published_columns
 from launchbench.results.columns import Column
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
@@ -160,6 +160,10 @@ TABLES = {
     "tidy": ("Every repetition of every job, flagged; `build/tables/tidy/<site>/<label>/<card>.csv`.", columns.TIDY),
     "trials": ("One row per job, launch path, kernel and mode; `build/tables/trials.csv`.", columns.TRIALS),
     "modes": ("One row per cell and mode; `build/tables/modes.csv`.", columns.CELL_MODES),
+    "anatomy": (
+        "One row per cell of the path native-driver: what a launch consists of; `build/tables/anatomy.csv`.",
+        anatomy_columns.ANATOMY,
+    ),
     "summary": ("One row per cell, with its trials together; `build/tables/summary.csv`.", columns.SUMMARY),
     "fits": ("A straight line over N per card, launch path, kernel and mode; `build/tables/fits.csv`.", columns.FITS),
     "spread": ("Cards of one type against each other; `reports/spread.csv`.", columns.SPREAD),
