@@ -1,13 +1,13 @@
 """How do planning, aggregation and report grow with the number of cards?
 
-Makes a study of simulated cards (4 N, 3 trials each, raw files of the real size) in a copy of the project and times
-each step in a process of its own: wall clock, processor time, and the largest resident memory of it and its children.
+Makes a study of simulated cards (4 N, 3 trials each, raw files of the real size: 4,100 repetitions a job) in a copy
+of the project and times each step in a process of its own: wall clock, processor time, and the largest resident
+memory of it and its children.
 
     PYTHONPATH=src:. python benchmarks/scale.py --cards 10 100 1000 --work /tmp/scale --out scale.json
 
 Nothing in it is a measurement of a card: every result is marked virtual, its card is called "Synthetic test card",
-its site "simulated". Each trial is planned as a cell of its own, of a card of its own, so that K cards are K * 12
-cells.
+its site "simulated". K cards are K * 12 cells, one for each N and trial.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -32,10 +31,12 @@ from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_sweep
 from tests.workflow.conftest import clone_into
 
 from launchbench.measure.job import write_receipt
+from launchbench.results.layout import cell_of_name
 
 LABELS = ("t4", "a100", "h100", "h200")
 SITE = "simulated"
 TRIALS = 3
+MODES = ("replay-batch", "queued", "loop-dependent", "replay-dependent", "fused-memory")
 BUILT = ("graphs", "graphs.fatbin", "liblaunchloops.so", "build.json")
 
 
@@ -63,7 +64,7 @@ class Study:
         """The project and the results of all cards."""
         clone_into(self.root)
         settings = yaml.safe_load((self.root / "config.yaml").read_text())
-        settings |= {"site": SITE, "results_dir": "simulated-results", "virtual_results": "allow", "trials": 1}
+        settings |= {"site": SITE, "results_dir": "simulated-results", "virtual_results": "allow", "pool_mib": 64}
         (self.root / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
         with ProcessPoolExecutor() as pool:
             for _ in pool.map(self.add_card, range(self.cards), chunksize=8):
@@ -72,26 +73,29 @@ class Study:
     def add_card(self, card: int) -> None:
         """File the results of one card."""
         model = CostModel(issue=4 + card % 10 / 10, node=0.7 + card % 7 / 10)
-        for trial in range(TRIALS):
-            write_sweep(
-                self.root / "simulated-results",
-                card=card,
-                label=LABELS[card % len(LABELS)],
-                site=SITE,
-                run=trial,
-                model=model,
-                virtual=True,
-            )
+        write_sweep(
+            self.root / "simulated-results",
+            trials=TRIALS,
+            card=card,
+            label=LABELS[card % len(LABELS)],
+            site=SITE,
+            placements=600,
+            full_placements=25,
+            other_placements=25,
+            modes=MODES,
+            model=model,
+            virtual=True,
+        )
 
-    def time(self, step: str, *arguments: str, cells: int | None = None) -> str:
+    def time(self, step: str, *arguments: str, visible: int | None = None) -> str:
         """Run ``python -m ...`` in the study and keep what it took; what it wrote is returned.
 
         Args:
             step: name of the row.
             arguments: what comes after ``python -m``.
-            cells: plan for these many cards; None where no card is visible.
+            visible: plan for these many cards; None where no card is visible.
         """
-        pairs = [(LABELS[number % len(LABELS)], uuid(number)[4:12]) for number in range(cells or 0)]
+        pairs = [(LABELS[number % len(LABELS)], uuid(number)[4:12]) for number in range(visible or 0)]
         environment = {
             **os.environ,
             "PYTHONPATH": str(self.root / "src"),
@@ -117,45 +121,41 @@ class Study:
         print(f"{self.cards:>5} {step:<42} {wall:7.1f} s {used.ru_utime + used.ru_stime:7.1f} s CPU", file=sys.stderr)
         return text
 
-    def planned(self, step: str, cells: int) -> int:
+    def planned(self, step: str, visible: int) -> int:
         """Time a dry run; the number of measurements it would start."""
-        text = self.time(step, "snakemake", "-n", "--cores", "2", "--quiet", "rules", cells=cells)
+        text = self.time(step, "snakemake", "-n", "--cores", "2", "--quiet", "rules", visible=visible)
         counts = re.findall(r"^measure +(\d+)$", text, re.MULTILINE)
         return int(counts[0]) if counts else 0
 
     def make_receipts(self) -> None:
         """What Snakemake would have kept, had every cell been measured by it."""
         results = self.root / "simulated-results"
-        numbers = {uuid(number)[4:12]: number for number in range(self.cards)}
-        trials: Counter[tuple[str, str]] = Counter()
+        labels = {uuid(number)[4:12]: LABELS[number % len(LABELS)] for number in range(self.cards)}
         for name in BUILT:
             (self.root / "build" / "cuda").mkdir(parents=True, exist_ok=True)
             (self.root / "build" / "cuda" / name).write_bytes(b"simulated\n")
         for record in sorted(results.rglob("*.json")):
-            count, card = record.name.split("-")[0], record.parent.name
-            if card not in numbers:
-                continue
-            trial = trials[count, card]
-            trials[count, card] += 1
-            number = numbers[card] + self.cards * trial
-            folder = self.root / "build" / "cells" / SITE / LABELS[number % len(LABELS)] / uuid(number)[4:12]
-            write_receipt(folder / f"n{int(count[1:])}.t1.0.json", record, results)
+            card, cell = record.parent.name, cell_of_name(record.name)
+            if card in labels and cell:
+                folder = self.root / "build" / "cells" / SITE / labels[card] / card
+                write_receipt(folder / f"n{cell[0]}.t{cell[1]}.0.json", record, results)
         # One card by Snakemake itself, the others in the same words.
-        self.time("(make receipts)", "snakemake", "--touch", "--forceall", "--cores", "1", "--quiet", "all", cells=1)
+        self.time("(make receipts)", "snakemake", "--touch", "--forceall", "--cores", "1", "--quiet", "all", visible=1)
         self.steps.pop()
         kept = self.root / ".snakemake" / "metadata"
         known = [path.read_text() for path in kept.iterdir()]
         model = next(text for text in known if json.loads(text)["rule"] == "measure")
-        own = re.search(r"logs/measure/(\S+)/(\S+)/(\S+)/n(\d+)\.t1\.0\.log", model)
+        own = re.search(r"logs/measure/(\S+)/(\S+)/(\S+)/n(\d+)\.t(\d+)\.0\.log", model)
         for receipt in sorted((self.root / "build" / "cells").glob("*/*/*/*.json")):
             name = receipt.relative_to(self.root).as_posix()
             site, label, card, file = name.split("/")[2:]
             text = model.replace("/".join(own.group(1, 2, 3)), f"{site}/{label}/{card}")
             for flag, old, new in (("label", own[2], label), ("card", own[3], card)):
                 text = text.replace(f"--{flag}={old} ", f"--{flag}={new} ")
-            count = file.removeprefix("n").removesuffix(".t1.0.json")
+            count, trial = re.fullmatch(r"n(\d+)\.t(\d+)\.0\.json", file).groups()
             text = text.replace(f"--launch-count={own[4]} ", f"--launch-count={count} ")
-            text = text.replace(f"/n{own[4]}.t1.0.", f"/n{count}.t1.0.")
+            text = text.replace(f"--trial={own[5]} ", f"--trial={trial} ")
+            text = text.replace(f"/n{own[4]}.t{own[5]}.0.", f"/n{count}.t{trial}.0.")
             (kept / base64.urlsafe_b64encode(name.encode()).decode()).write_text(text)
 
 
@@ -163,10 +163,9 @@ def run(work: Path, cards: int) -> list[Step]:
     """All steps of one study, whose folder stays."""
     study = Study(work / str(cards), cards)
     study.make()
-    cells = cards * TRIALS
-    expected = cells * len(LAUNCH_COUNTS)
+    expected = cards * len(LAUNCH_COUNTS) * TRIALS
     aggregate = ("launchbench", "aggregate")
-    check(study.planned("plan, nothing measured", cells), expected)
+    check(study.planned("plan, nothing measured", cards), expected)
     study.time("aggregate, cold", *aggregate)
     study.time("aggregate, nothing new", *aggregate)
     study.time("report", "launchbench", "report")
@@ -174,12 +173,12 @@ def run(work: Path, cards: int) -> list[Step]:
     study.time("aggregate, one more card", *aggregate)
     study.time("report, one more card", "launchbench", "report")
     study.make_receipts()
-    check(study.planned("plan, all measured", cells), 0)
+    check(study.planned("plan, all measured", cards), 0)
     study.add_card(cards + 1)
     snakemake = ("snakemake", "--cores", "2", "--quiet", "all")
     study.time("one more card by snakemake, none visible", *snakemake)
     study.add_card(cards + 2)
-    study.time("one more card by snakemake, all measured", *snakemake, cells=cells)
+    study.time("one more card by snakemake, all measured", *snakemake, visible=cards)
     return study.steps
 
 
@@ -206,7 +205,7 @@ def main() -> None:
     """Make and time the studies and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cards", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--work", type=Path, required=True, help="new folder; about 3 MB a card")
+    parser.add_argument("--work", type=Path, required=True, help="new folder; about 25 MB a card")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     parser.add_argument("--keep", action="store_true", help="leave the studies in the folder")
     arguments = parser.parse_args()

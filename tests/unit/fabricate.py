@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from launchbench.results.columns import RAW, RAW_BEFORE_3
 from launchbench.results.files import write_result
+from launchbench.results.layout import run_prefix
 from launchbench.results.protocol import QUEUE_DEPTH, Protocol
 from launchbench.results.record import card_id, utc_text
 
@@ -122,6 +123,7 @@ def write_job(
     trial: int = 1,
     placements: int = 4,
     full_placements: int = 2,
+    other_placements: int | None = None,
     repetitions: int | None = None,
     modes: Iterable[str] = (),
     launch_paths: Iterable[str] = ("native-driver", "cuda-python"),
@@ -138,7 +140,8 @@ def write_job(
     """File one job; return the path of its record.
 
     ``run`` counts repeats of the job, each an hour later with other noise; ``trial`` is minutes later. The first
-    ``full_placements`` get every mode, ``modes`` are those beside loop and replay, on the path native-driver. In
+    ``full_placements`` get every mode, ``modes`` are those beside loop and replay, on the path native-driver. All but
+    tiny on that path have ``other_placements`` where that is given. In
     ``format`` 2 a job has one placement and no trial. ``edit`` may change record and raw table in place, or return
     another raw table, before they are written.
     """
@@ -150,7 +153,8 @@ def write_job(
     gpu_uuid = uuid(card)
     digits = gpu_uuid[4:12]
     begun = START + timedelta(hours=run, minutes=7 * (trial - 1), seconds=launch_count)
-    run_id = f"n{launch_count:07d}-{digits}-{begun:%Y%m%dT%H%M%SZ}-{card % 0xFFFFFF:06x}"
+    prefix = run_prefix(launch_count, trial) if format >= 3 else f"n{launch_count:07d}-"
+    run_id = f"{prefix}{digits}-{begun:%Y%m%dT%H%M%SZ}-{card % 0xFFFFFF:06x}"
     protocol = protocol_of(repetitions, placements, full_placements, format)
     rng = np.random.default_rng([launch_count, card, run, trial, *label.encode()])
     process = 1 + model.process * rng.standard_normal(2)
@@ -159,7 +163,8 @@ def write_job(
     for launch_path in paths:
         for kernel in names:
             extra = tuple(modes) if launch_path == "native-driver" else ()
-            layout = (placements, full_placements, repetitions)
+            main = (launch_path, kernel) == ("native-driver", "tiny")
+            layout = (placements if main else other_placements or placements, full_placements, repetitions)
             frames.append(_rows(model, launch_count, launch_path, kernel, layout, extra, process, rng))
             expected = launch_count * (2 * repetitions + 12) if kernel == "tiny" else 0
             capture, instantiate, upload = model.once_us(launch_count)

@@ -19,15 +19,14 @@ def scale(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_result_says_that_it_is_simulated(scale: ModuleType, tmp_path: Path) -> None:
-    for card in (0, 1):
-        scale.Study(tmp_path, 2).add_card(card)
+    scale.Study(tmp_path, 1).add_card(0)
     results, problems = read_results(tmp_path / "simulated-results")
-    assert (len(results), problems) == (2 * len(LAUNCH_COUNTS) * scale.TRIALS, [])
+    assert (len(results), problems) == (len(LAUNCH_COUNTS) * scale.TRIALS, [])
+    assert {result.record.trial for result in results} == {1, 2, 3}
     assert all(result.record.device.virtual for result in results)
     assert {(result.site, result.record.device.name) for result in results} == {("simulated", DEVICE_NAME)}
     assert len({result.record.run_id for result in results}) == len(results)
-    sizes = [result.path.with_suffix(".csv").stat().st_size for result in results]
-    assert 25_000 < min(sizes) <= max(sizes) < 42_000, "measured files of 50 repetitions have 25 to 30 kB"
+    assert {len(result.raw) for result in results} == {4100}
 
 
 def test_the_table_has_a_row_for_each_step_and_the_growth(scale: ModuleType) -> None:

@@ -117,5 +117,6 @@ def test_no_results_at_all_is_a_page_that_says_so(make_clone: Callable[[], Clone
 def test_snakemake_report_holds_figures_and_tables(rendered: Clone) -> None:
     run = rendered.snakemake("--report", "report.zip")
     assert run.status == 0, run.text
-    for name in ("comparison.html", "speedup.svg", "times.svg", "repetitions.svg", "summary.csv", "gaps.csv"):
+    figures = ("speedup.svg", "times.svg", "placements.svg")
+    for name in ("comparison.html", *figures, "trials.csv", "modes.csv", "summary.csv", "gaps.csv"):
         assert f"Adding {name}" in run.text

@@ -84,10 +84,10 @@ def check_whole(clone: Clone, kept: dict[str, str], repetitions: int = SHORT["re
     # A CSV that was written by a job which was killed before it wrote its record: told, not used.
     orphan = "no record beside it; the job was interrupted or the record removed"
     assert {problem.reason for problem in problems} <= {orphan}
-    summary = pd.read_csv(clone.path / "build" / "tables" / "summary.csv")
-    assert set(summary["run_id"]) == {result.record.run_id for result in results}
-    assert set(summary["repetitions_flagged"]) == {0}
-    assert set(summary[~summary["superseded"]]["launch_count"]) == set(COUNTS)
+    trials = pd.read_csv(clone.path / "build" / "tables" / "trials.csv")
+    assert set(trials["run_id"]) == {result.record.run_id for result in results}
+    assert set(trials["repetitions_flagged"]) == {0}
+    assert set(trials[~trials["superseded"]]["launch_count"]) == set(COUNTS)
 
 
 def complete(clone: Clone) -> dict[str, str]:

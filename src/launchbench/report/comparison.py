@@ -109,7 +109,9 @@ def load(tables_dir: Path, config_labels: Sequence[str], launch_counts: Sequence
         LaunchbenchError: a table is missing, is not what ``columns`` describes, or is of other results than the rest.
     """
     names = ("summary", "trials", "fits", "gaps")
-    summary, trials, fits, gaps = (read_table(tables_dir, name) for name in names)
+    # With a thousand cards the other modes of trials.csv would be most of what is read.
+    only = {"trials": [f",{mode}," for mode in COMPARED_MODES]}
+    summary, trials, fits, gaps = (read_table(tables_dir, name, only.get(name, ())) for name in names)
     known = set(summary[CARD_KEY].itertuples(index=False, name=None))
     for name, frame in (("trials", trials), ("fits", fits)):
         for key in frame[CARD_KEY].drop_duplicates().itertuples(index=False, name=None):
@@ -120,13 +122,18 @@ def load(tables_dir: Path, config_labels: Sequence[str], launch_counts: Sequence
     return compare(summary, trials, fits, gaps, config_labels, launch_counts)
 
 
-def read_table(tables_dir: Path, name: str) -> pd.DataFrame:
+def read_table(tables_dir: Path, name: str, only: Sequence[str] = ()) -> pd.DataFrame:
     """One table that ``aggregate`` wrote.
+
+    Args:
+        tables_dir: where it wrote its tables.
+        name: the table.
+        only: lines that contain none of these are not looked at; all lines where nothing is given.
 
     Raises:
         LaunchbenchError: it is missing or is not what ``columns`` describes.
     """
-    return _read(tables_dir / f"{name}.csv", tables.TABLES[name][1], "aggregating the results makes it")
+    return _read(tables_dir / f"{name}.csv", tables.TABLES[name][1], "aggregating the results makes it", only)
 
 
 def read_repetitions(tables_dir: Path, cards: pd.DataFrame, only: tuple[str, str] | None = None) -> pd.DataFrame:
@@ -143,12 +150,11 @@ def read_repetitions(tables_dir: Path, cards: pd.DataFrame, only: tuple[str, str
     keys = cards[["site", "label", "card"]].drop_duplicates().itertuples(index=False, name=None)
     files = [card_file(tables_dir / "tidy", *key) for key in keys]
     hint = "summary.csv has that card; aggregating the results makes both"
-    return pd.concat([_read(file, columns.TIDY, hint, only) for file in files], ignore_index=True)
+    words = [f",{only[0]},{only[1]},"] if only else []
+    return pd.concat([_read(file, columns.TIDY, hint, words) for file in files], ignore_index=True)
 
 
-def _read(
-    path: Path, table: tuple[columns.Column, ...], hint: str, only: tuple[str, str] | None = None
-) -> pd.DataFrame:
+def _read(path: Path, table: tuple[columns.Column, ...], hint: str, only: Sequence[str]) -> pd.DataFrame:
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
@@ -156,8 +162,8 @@ def _read(
         raise LaunchbenchError(escaped(f"{path}: cannot be read: {reason}; {hint}")) from error
     if only:
         head, *lines = data.split(b"\n")
-        words = f",{only[0]},{only[1]},".encode()
-        data = b"\n".join([head, *(line for line in lines if words in line), b""])
+        words = [word.encode() for word in only]
+        data = b"\n".join([head, *(line for line in lines if any(word in line for word in words)), b""])
     return tables.parse_csv(io.BytesIO(data), table, str(path))
 
 
