@@ -66,7 +66,7 @@ def summary(comparison: Comparison, links: Links) -> Table:
         return _summary_of_labels(comparison)
     compared = set(comparison.compared.index)
     body = [
-        [*_who(row), *_figures(row), _used(row), _notes(row, index in compared), Cell("", links=links(row))]
+        [*_who(row), *_figures(row), _used(row), _notes(row, index in compared), Cell("", links=links(row), kind="prose")]
         for index, row in zip(rows.index, rows.to_dict("records"), strict=True)
     ]
     return Table("summary", "Every card, launch path, kernel and N.", heads(*_SUMMARY_HEAD), body, any_simulated(rows))
@@ -97,7 +97,7 @@ def _used(row: Row) -> Cell:
     left_out = row["repetitions_flagged"]
     behind = [plural(row[f"{name}s"], name) for name in ("trial", "placement")]
     behind.append(plural(row["repetitions_used"], "repetition"))
-    return Cell(", ".join(behind) + (f", {left_out:,} left out" if left_out else ""))
+    return Cell(", ".join(behind) + (f", {left_out:,} left out" if left_out else ""), kind="prose")
 
 
 def _notes(row: Row, compared: bool) -> Cell:
@@ -277,7 +277,7 @@ def superseded(comparison: Comparison, links: Links) -> Table:
                 *_who(older[0]),
                 Cell(str(len(older))),
                 *(Cell(span(times)) for times in (loop / count, replay / count, loop / replay)),
-                Cell("", links=[link for row in older[:MAX_OUTLIERS] for link in links(row)]),
+                Cell("", links=[link for row in older[:MAX_OUTLIERS] for link in links(row)], kind="prose"),
             ]
         )
     head = heads(
