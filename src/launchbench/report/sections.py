@@ -66,7 +66,13 @@ def summary(comparison: Comparison, links: Links) -> Table:
         return _summary_of_labels(comparison)
     compared = set(comparison.compared.index)
     body = [
-        [*_who(row), *_figures(row), _used(row), _notes(row, index in compared), Cell("", links=links(row), kind="prose")]
+        [
+            *_who(row),
+            *_figures(row),
+            _used(row),
+            _notes(row, index in compared),
+            Cell("", links=links(row), kind="prose"),
+        ]
         for index, row in zip(rows.index, rows.to_dict("records"), strict=True)
     ]
     return Table("summary", "Every card, launch path, kernel and N.", heads(*_SUMMARY_HEAD), body, any_simulated(rows))
