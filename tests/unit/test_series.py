@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from launchbench.measure.modes import kernels_of
+from launchbench.results.protocol import KERNELS, LAUNCH_PATHS
 from launchbench.series import fitting_series, installed_series
 from tests.unit.test_error_sweep import Bench, refusal
 from tests.unit.test_virtual_gpu import fatbin
@@ -82,7 +84,8 @@ class Lab:
         """The same with binaries that an nvcc of this version might have made."""
         folder = self.bench.folder.parent / f"{self.bench.folder.name}-binaries"
         shutil.copytree(self.bench.binaries, folder)
-        image = fatbin(*codes, release=".".join(nvcc.split(".")[:2]))
+        kernels = tuple(kernels_of(LAUNCH_PATHS, KERNELS))
+        image = fatbin(*codes, kernels=kernels, release=".".join(nvcc.split(".")[:2]))
         (folder / "graphs.fatbin").write_bytes(image)
         manifest = json.loads((folder / "build.json").read_text())
         manifest["nvcc"]["version"] = nvcc
