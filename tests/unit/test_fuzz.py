@@ -24,7 +24,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from launchbench.__main__ import main
-from launchbench.report import figures
+from launchbench.report import figures, lengths_figure
+from launchbench.report.page import FIGURES
 from launchbench.results.files import read_results
 from launchbench.results.layout import find_files
 from tests.unit.fabricate import write_job, write_sweep
@@ -270,6 +271,11 @@ def test_the_vandal_does_what_it_says(intact: Path, tmp_path: Path, kind: str) -
     assert changed >= 4
 
 
+def undrawn(*_: object) -> dict[str, dict[str, bytes]]:
+    """In place of figures that take their time."""
+    return {name: {"svg": b"", "png": b""} for name in FIGURES}
+
+
 @settings(RELAXED, max_examples=15)
 @given(damage=DAMAGE)
 def test_any_folder_becomes_a_page(
@@ -279,9 +285,8 @@ def test_any_folder_becomes_a_page(
     vandalise(intact, base, damage)
     with pytest.MonkeyPatch.context() as patch:
         # Drawn is below, in fewer examples.
-        patch.setattr(
-            figures, "draw", lambda *_: {name: {"svg": b"", "png": b""} for name in ("speedup", "times", "placements")}
-        )
+        for module in (figures, lengths_figure):
+            patch.setattr(module, "draw", undrawn)
         run("report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables"))
     page = (base / "reports" / "comparison.html").read_text(encoding="utf-8")
     assert "<b>&amp;" not in page.replace("&lt;b&gt;", "") and ">49<" not in page
@@ -330,9 +335,8 @@ def test_any_tables_become_a_page_or_one_line(
     path.write_text(text.getvalue(), encoding="utf-8")
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
-        patch.setattr(
-            figures, "draw", lambda *_: {name: {"svg": b"", "png": b""} for name in ("speedup", "times", "placements")}
-        )
+        for module in (figures, lengths_figure):
+            patch.setattr(module, "draw", undrawn)
         status = main(["report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables")])
     assert status in (0, 1), said.getvalue()
     if status == 1:
