@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -172,6 +173,17 @@ def _report(arguments: argparse.Namespace) -> None:
     print(f"report: {page}", file=sys.stderr)
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    from launchbench.compare.command import RENDERINGS, run
+
+    files = {name: getattr(arguments, name) for name in RENDERINGS}
+    text, status = run(arguments.before, arguments.after, files, arguments.fail_on)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names, and signs that not every terminal has
+    print(text, end="")
+    return status
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     from launchbench.doctor.checks import CHECKS
     from launchbench.doctor.examine import MAX_LIMIT_S, check, examine
@@ -255,6 +267,20 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tables", type=Path, default=Path("build/tables"))
     sub.add_argument("--incomplete", action="store_true", help="some jobs failed: render into <reports_dir>/incomplete")
 
+    sub = command("compare", _compare, "two sets of results against each other: the same, faster, slower, cannot tell")
+    sub.add_argument("before", metavar="A", type=Path, help="folder of results, or of a site, label or card in one")
+    sub.add_argument("after", metavar="B", type=Path, help="the same of other results, which are judged against A")
+    for name, what in (("markdown", "Markdown"), ("json", "JSON, launchbench-comparison/1"), ("html", "an HTML page")):
+        sub.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write the comparison as {what}")
+    sub.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="VERDICTS",
+        help="exit status 2 where a cell is slower, faster, cannot-tell, not-comparable or missing; "
+        "several are separated by commas",
+    )
+
     sub = command("doctor", _doctor, "say what will work here, in lines of ok, warn and fail; exit status 1 on a fail")
     sub.add_argument("--check", help="only this one, without a time limit")
     sub.add_argument("--limit-s", type=float, default=90.0, help="seconds for each check (default: 90)")
@@ -278,7 +304,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 when it worked, 1 when the user has to do something (said in lines, by all but ``doctor`` on standard
-        error, or the reader of its output has ended), 3 for a bug. An interrupt ends the process by its signal.
+        error, or the reader of its output has ended), 2 where ``compare`` found what it was to
+        fail on, 3 for a bug. An interrupt ends the process by its signal.
     """
     arguments = _parser().parse_args(argv)
     try:

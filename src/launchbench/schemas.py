@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from launchbench.compare.model import comparison_schema
 from launchbench.config.messages import escaped
 from launchbench.config.model import schema_json
 from launchbench.errors import LaunchbenchError
@@ -18,6 +19,7 @@ GENERATED = {
     "workflow/schemas/record.schema.json": record_schema,
     "workflow/schemas/pointers.schema.json": pointers_schema,
     "workflow/schemas/lengths.schema.json": lengths_schema,
+    "workflow/schemas/comparison.schema.json": comparison_schema,
     "workflow/schemas/tables.json": tables_schema,
     "docs/columns.md": columns_markdown,
 }

@@ -56,6 +56,17 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-3, 8`` for 0, 1, 2, 3, 8."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
 def one_line(text: str) -> str:
     """The text with a space for every character that is not printable: a carriage return breaks a CSV."""
     return "".join(character if character.isprintable() else " " for character in text)

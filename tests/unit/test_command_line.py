@@ -35,7 +35,8 @@ from launchbench.schemas import GENERATED
 from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
-COMMANDS = ["probe", "build", "measure", "pointers", "lengths", "reasons", "aggregate", "report", "doctor", "schemas"]
+COMMANDS = ["probe", "build", "measure", "pointers", "lengths", "reasons", "aggregate", "report", "compare", "doctor"]
+COMMANDS += ["schemas"]
 NO_DRIVER = (
     "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
     "`make report-cached` renders the report from the results that are here"

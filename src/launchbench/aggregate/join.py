@@ -96,6 +96,14 @@ def join(results: list[Result]) -> Joined:
     )
 
 
+def join_trials(results: list[Result]) -> pd.DataFrame:
+    """The table ``trials`` of these results, without the work of the others."""
+    blocks = _blocks(results)
+    raw = _raw(results, blocks)
+    rounds = flags.find_rounds(raw, blocks["flag"].tolist())
+    return _table(trial_rows(raw, blocks, rounds), columns.TRIALS, "trials")
+
+
 def _table(frame: pd.DataFrame, table: tuple[columns.Column, ...], name: str) -> pd.DataFrame:
     return tables.validate(frame[[column.name for column in table]].reset_index(drop=True), table, name)
 

@@ -16,7 +16,7 @@ from launchbench.report.comparison import CARD_KEY, Comparison
 from launchbench.results.files import read_record
 from launchbench.results.protocol import Protocol
 from launchbench.results.record import DeviceState, Record
-from launchbench.wording import UNKNOWN, plural, several, shortened
+from launchbench.wording import UNKNOWN, plural, ranges, several, shortened
 
 MAX_COLUMNS = 8
 MAX_ROWS = 200
@@ -60,7 +60,7 @@ def _fields(record: Record) -> dict[str, Cell]:
     if record.slurm:
         cells.update(_of_model("SLURM", record.slurm))
     affinity = record.host.affinity
-    cells["host: CPUs it may run on"] = Cell(UNKNOWN if affinity is None else _ranges(affinity))
+    cells["host: CPUs it may run on"] = Cell(UNKNOWN if affinity is None else ranges(affinity))
     cells["software: build flags"] = Cell(" ".join(record.software.build_flags) or UNKNOWN)
     protocol = record.protocol
     cells["protocol"] = Cell(_protocol(protocol))
@@ -127,17 +127,6 @@ def _change(before: DeviceState, after: DeviceState, field: str) -> Cell:
 def _rounded(value: float) -> str:
     """Watts and load averages: no sensor is more exact than a tenth."""
     return f"{value:,.1f}".removesuffix(".0")
-
-
-def _ranges(numbers: list[int]) -> str:
-    """``0-3, 8`` for 0, 1, 2, 3, 8."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][-1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _many(comparison: Comparison, cards: pd.DataFrame) -> Table:

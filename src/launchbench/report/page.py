@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import jinja2
-
 from launchbench.aggregate.spread import spread
 from launchbench.report import explain, figures, lengths, lengths_figure, placements, sections
 from launchbench.report.between import cards_of_a_type
@@ -22,6 +20,7 @@ from launchbench.report.comparison import SIMULATED, Comparison, load
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
 from launchbench.report.published import marks, table, told
+from launchbench.report.rendering import environment
 from launchbench.report.sidebyside import LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
@@ -95,7 +94,7 @@ def render(
         lengths_figure.FIGURE: lengths.alternative(spun),
     }
     page = (
-        _environment()
+        environment()
         .get_template("comparison.html.j2")
         .render(
             simulated=comparison.simulated or pointers.simulated or spun.simulated,
@@ -175,14 +174,3 @@ class _Files:
 
     def of_file(self, file: str) -> list[Link]:
         return [(Path(file).name, self.link(self._results / file))]
-
-
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("launchbench.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )

@@ -29,7 +29,9 @@ PREFIXES = {module.PREFIX: module.KIND for module in (pointers_words, lengths_wo
 """What names of files of other jobs than launch jobs begin with -> the job's kind. No launch job has such a name."""
 
 
-def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) -> Iterator[Path]:
+def find_files(
+    results_dir: Path, unread: list[tuple[Path, str]] | None = None, levels: int = len(LAYOUT)
+) -> Iterator[Path]:
     """Every CSV and JSON file of the layout, sorted; temporary and hidden files are not results.
 
     Links to files are files. Links to folders are not followed: the same results would be found at two places.
@@ -37,16 +39,18 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
     Args:
         results_dir: root of the results; may be missing, or a link. Its folder of published figures is passed over.
         unread: folders that are not looked into, and files at another depth, are added to it with the reason.
+        levels: folders between ``results_dir`` and the files; fewer where it is the folder of a site, label or card.
     """
+    whole = levels == len(LAYOUT)
     folders = [results_dir] if results_dir.is_dir() else []
-    for _ in range(len(LAYOUT) + 1):
+    for _ in range(levels + 1):
         inside: list[Path] = []
         for folder in folders:
             reason = LINKED
             if folder == results_dir or not is_linked_folder(folder):
                 try:
                     inside += (path for path in folder.iterdir() if not path.name.startswith("."))
-                    if folder == results_dir:
+                    if folder == results_dir and whole:
                         inside = [path for path in inside if path.name != PUBLISHED]
                     continue
                 except NotADirectoryError:
@@ -58,7 +62,7 @@ def find_files(results_dir: Path, unread: list[tuple[Path, str]] | None = None) 
             if unread is not None:
                 unread.append((folder, reason))
         folders = sorted(inside)
-    if unread is not None:
+    if unread is not None and whole:
         unread += [(path, NO_SITE) for path in _listed(published_dir(results_dir)) if path.is_dir()]
     for path in folders:
         if path.suffix in RESULT_SUFFIXES:

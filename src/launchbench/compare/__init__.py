@@ -1,0 +1,1 @@
+"""Two sets of results against each other: ``launchbench compare``."""
