@@ -603,6 +603,9 @@ def test_written_tables_are_the_tables(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "t").iterdir()} == {"tidy", *(f"{name}.csv" for name in WHOLE)}
     repetitions = read_repetitions(tmp_path / "t", made.summary)
     pd.testing.assert_frame_equal(repetitions, made.tidy)
+    some = read_repetitions(tmp_path / "t", made.summary, ("native-driver", "tiny"))
+    own = made.tidy[(made.tidy["launch_path"] == "native-driver") & (made.tidy["kernel"] == "tiny")]
+    pd.testing.assert_frame_equal(some, own.reset_index(drop=True))
     for name in WHOLE:
         pd.testing.assert_frame_equal(read_table(tmp_path / "t", name), getattr(made, name))
         table = tables.TABLES[name][1]
