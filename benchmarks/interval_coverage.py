@@ -2,6 +2,8 @@
 
     python benchmarks/interval_coverage.py [--studies 500] [--trials 3] [--seed 1]
 
+verdict.py beside it draws from the same model and counts verdicts.
+
 The model has what real cards have shown: the time of a node takes one of a few discrete levels by the placement of
 the buffer, processes differ (by a third of a percent where the device decides, by a tenth where the host does),
 single repetitions are disturbed upwards. Needs no card.
@@ -19,7 +21,6 @@ from numpy.typing import NDArray
 
 from launchbench.aggregate import trials
 from launchbench.aggregate.stats import Estimate
-from launchbench.aggregate.verdict import verdict
 
 COUNTS = (8, 64, 512, 4096)
 LEVELS_US = np.array([0.719, 0.723, 0.755, 0.766, 0.797, 0.827, 0.836, 0.837])
@@ -30,7 +31,6 @@ ONCE_US = {8: 400.0, 64: 700.0, 512: 4300.0, 4096: 36000.0}
 DEVICE_SPREAD, HOST_SPREAD, ONCE_SPREAD = 0.0033, 0.10, 0.15
 REPETITION_SPREAD, DISTURBED, DISTURBANCE = 0.003, 0.03, 0.5
 PLACEMENTS, FULL_PLACEMENTS, REPETITIONS = 400, 25, 4
-SLOWER = 1.03
 
 Floats = NDArray[np.float64]
 
@@ -57,13 +57,15 @@ def draw_trial(rng: np.random.Generator, time_us: Floats) -> float:
     return trials.trial_figure((time_us[:, None] * noise).ravel(), placement)
 
 
-def draw_cell(rng: np.random.Generator, count: int, trial_count: int, node_factor: float = 1.0) -> Cell:
+def draw_cell(
+    rng: np.random.Generator, count: int, trial_count: int, node_factor: float = 1.0, placements: int = PLACEMENTS
+) -> Cell:
     """One cell of a study: every trial with its own process and its own placements."""
     cell = Cell([], [], [])
     loop_us, _ = truth(count)
     for _ in range(trial_count):
         process = math.exp(DEVICE_SPREAD * rng.standard_normal())
-        nodes = rng.choice(LEVELS_US, PLACEMENTS) * count * node_factor
+        nodes = rng.choice(LEVELS_US, placements) * count * node_factor
         cell.replay.append(draw_trial(rng, (REPLAY_FIXED_US + nodes) * process))
         host = 1 + HOST_SPREAD * rng.standard_normal()
         cell.loop.append(draw_trial(rng, np.full(FULL_PLACEMENTS, loop_us * max(host, 0.5))))
@@ -72,7 +74,7 @@ def draw_cell(rng: np.random.Generator, count: int, trial_count: int, node_facto
 
 
 def main() -> None:
-    """Print the coverage of each kind of interval, and how often the verdict errs."""
+    """Print the coverage of each kind of interval."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=500)
     parser.add_argument("--trials", type=int, default=3)
@@ -80,7 +82,6 @@ def main() -> None:
     given = parser.parse_args()
     rng = np.random.default_rng(given.seed)
     held: dict[str, list[bool]] = {}
-    words: dict[str, list[str]] = {}
 
     def count_in(name: str, estimate: Estimate, true: float) -> None:
         inside = estimate.low is not None and estimate.high is not None and estimate.low <= true <= estimate.high
@@ -89,7 +90,6 @@ def main() -> None:
     for _ in range(given.studies):
         study = {count: draw_cell(rng, count, given.trials) for count in COUNTS}
         again = {count: draw_cell(rng, count, given.trials) for count in COUNTS}
-        slower = {count: draw_cell(rng, count, given.trials, SLOWER) for count in COUNTS}
         for count, cell in study.items():
             loop_us, replay_us = truth(count)
             saved = [loop - replay for loop, replay in zip(cell.loop, cell.replay, strict=True)]
@@ -102,12 +102,6 @@ def main() -> None:
             count_in("break-even", trials.break_even(cell.once, saved), ONCE_US[count] / (loop_us - replay_us))
             between = trials.ratio_between(again[count].replay, cell.replay)
             count_in("ratio of two sets", between, 1.0)
-            if count >= 64:
-                words.setdefault("A against A", []).append(verdict(cell.replay, again[count].replay).word)
-                words.setdefault(f"nodes {SLOWER - 1:.0%} slower", []).append(
-                    verdict(cell.replay, slower[count].replay).word
-                )
-            words.setdefault("loops, host-bound", []).append(verdict(cell.loop, slower[count].loop).word)
         for mode, pick, fixed_us, slope_us in _lines():
             points = np.array([pick(study[count]) for count in COUNTS]).T
             fixed, slope = trials.line(COUNTS, points)
@@ -118,10 +112,6 @@ def main() -> None:
     print(f"{'interval':28}{'cells':>8}{'hold the truth':>16}")
     for name, inside in held.items():
         print(f"{name:28}{len(inside):8}{np.mean(inside):16.1%}")
-    order = ("same", "faster", "slower", "cannot tell")
-    print(f"\n{'verdict':28}{'cells':>8}" + "".join(f"{word:>14}" for word in order))
-    for name, said in words.items():
-        print(f"{name:28}{len(said):8}" + "".join(f"{np.mean([one == word for one in said]):14.1%}" for word in order))
 
 
 def _lines() -> list[tuple[str, Callable[[Cell], list[float]], float, float]]:

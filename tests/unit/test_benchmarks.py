@@ -1,9 +1,11 @@
-"""The comparison with the plain program needs a card; what it compares can be seen without one."""
+"""What the benchmarks compare, and how they count, can be seen without a card."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,3 +18,33 @@ def test_every_part_covers_every_n_that_is_measured(monkeypatch: pytest.MonkeyPa
     assert {name: part.counts for name, part in parts.items()} == dict.fromkeys(
         ("loops", "control", "placements"), Config().launch_counts
     )
+
+
+@pytest.mark.parametrize(("node_factor", "end"), [(1.0, "met"), (1.1, "not met")])
+def test_the_verdicts_are_counted_through_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], node_factor: float, end: str
+) -> None:
+    """A cell whose studies differ in truth counts as wrong where the same card is compared with itself."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    benchmark, model = importlib.import_module("verdict"), importlib.import_module("interval_coverage")
+    drawn: list[int] = []
+
+    def draw(rng: object, count: int, trials: int, factor: float, placements: int) -> Any:
+        drawn.append(placements)
+        # Each study has four values of N; the first of three is A.
+        other = 1.0 if (len(drawn) - 1) // 4 % 3 == 0 else node_factor
+        figures = [1.0, 1.001, 1.002]
+        return model.Cell(figures, [factor * other * count * one for one in figures], figures)
+
+    monkeypatch.setattr(benchmark, "draw_cell", draw)
+    monkeypatch.setattr(sys, "argv", ["verdict.py", "--studies", "2", "--placements", "7"])
+    benchmark.main()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert len(drawn) == 2 * 3 * 4 and set(drawn) == {7}
+    shares = {" ".join(line[:-6]): line[-6:] for line in lines[2:-1]}
+    wrong = "0.0%" if end == "met" else "100.0%"
+    same, slower = ("100.0%", "0.0%") if end == "met" else ("0.0%", "100.0%")
+    assert shares["A against A replay, N >= 64"] == ["6", same, "0.0%", slower, "0.0%", wrong]
+    assert shares["nodes 3% slower replay, N >= 64"] == ["6", "0.0%", "0.0%", "100.0%", "0.0%", "0.0%"]
+    assert shares["nodes 3% slower loop, host-bound"] == ["8", "100.0%", "0.0%", "0.0%", "0.0%", "0.0%"]
+    assert " ".join(lines[-1]).endswith(f"(aim: at most 10%): {end}")
