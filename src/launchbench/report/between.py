@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from launchbench.report.cells import Cell, Table, any_simulated, cut, heads, kernel_name, label_name
+from launchbench.report.cells import Cell, Table, any_simulated, cut, heads, kernel_name, label_name, path_name
 from launchbench.results.protocol import LAUNCH_PATHS
 from launchbench.wording import number
 
@@ -29,7 +29,10 @@ def cards_of_a_type(spread: pd.DataFrame, labels: tuple[tuple[str, bool], ...]) 
     body = [
         [
             Cell(label_name(row["label"], row["virtual"]), f"{row['gpu_name']}, {row['cpu_model']}", "row"),
-            *map(Cell, (row["launch_path"], kernel_name(row["kernel"]), row["mode"], f"{row['launch_count']:,}")),
+            *map(
+                Cell,
+                (path_name(row["launch_path"]), kernel_name(row["kernel"]), row["mode"], f"{row['launch_count']:,}"),
+            ),
             *map(Cell, (f"{row['cards']:,}", f"{row['hosts']:,}", f"{row['processes']:,}")),
             Cell(number(row["median_us"]), kind="number"),
             Cell(number(row["smallest_us"]), f"card {row['smallest_card']}", kind="number"),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from launchbench.aggregate.trials import TOO_FEW_TRIALS
 from launchbench.report.comparison import SIMULATED
+from launchbench.results.protocol import OTHER_CODE
 from launchbench.wording import UNKNOWN, number, whole, with_interval
 
 Row = dict[Hashable, Any]
@@ -58,6 +59,11 @@ def label_name(label: str, virtual: bool) -> str:
 def kernel_name(kernel: str) -> str:
     """The kernel, marked where it is the control."""
     return f"{kernel} (control)" if kernel == "empty" else kernel
+
+
+def path_name(launch_path: str) -> str:
+    """The launch path, marked where its kernel is not the same code."""
+    return f"{launch_path} (own kernel)" if launch_path in OTHER_CODE else launch_path
 
 
 def any_simulated(rows: pd.DataFrame) -> bool:

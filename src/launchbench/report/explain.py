@@ -22,7 +22,12 @@ from launchbench.wording import number, plural, several, span, with_interval
 LOOP_OF = {
     "native-driver": "a native loop of cuLaunchKernel",
     "native-runtime": "a native loop of <<<>>>",
+    "cuda-bindings": "a Python loop of cuLaunchKernel by cuda.bindings",
     "cuda-python": "a Python loop of cuda.core.launch",
+    "cupy": "a Python loop of CuPy",
+    "numba": "a Python loop of Numba, with its own kernel (not the same code),",
+    "triton": "a Python loop of Triton, with its own kernel (not the same code),",
+    "torch": "a Python loop of PyTorch, with its own kernel (not the same code),",
 }
 """Who issues the launches, in words."""
 

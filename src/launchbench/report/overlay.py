@@ -27,7 +27,7 @@ def draw_marks(
     """
     for path, axes in panels:
         for mark in published:
-            if mark.issued_by != ISSUED_BY[path]:
+            if mark.issued_by != ISSUED_BY.get(path):
                 continue
             axes.plot(mark.launch_count, mark.height, **_look(mark.mode), zorder=4)
             place: dict[str, Any] = {"textcoords": "offset points", "xytext": (5, -8), "fontsize": 8, "color": _GREY}

@@ -42,7 +42,12 @@ FIGURES = ("speedup", "times", "placements", lengths_figure.FIGURE)
 ANSWERS = {
     "native-driver": "Launches from a native loop",
     "native-runtime": "Launches from a native loop with <<<>>>",
+    "cuda-bindings": "Launches from a Python loop of cuda.bindings, arguments packed beforehand",
     "cuda-python": "What a Python user pays: launches from a Python loop",
+    "cupy": "Launches by CuPy",
+    "numba": "Launches by Numba: its own kernel, not the same code",
+    "triton": "Launches by Triton: its own kernel, not the same code",
+    "torch": "In-place additions by PyTorch: its own kernel, not the same code",
 }
 
 

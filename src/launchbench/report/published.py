@@ -20,7 +20,7 @@ NOT_MEASURED_HERE = "published, not measured here"
 NOT_STATED = "not stated"
 SOFTWARE = (("driver", "driver"), ("CUDA", "cuda"))
 ISSUED_BY = {"native-driver": "native", "native-runtime": "native", "cuda-python": "python"}
-"""Launch path -> who issues its launches, as published figures tell it."""
+"""Launch path -> who issues its launches, as published figures tell it; nothing is drawn beside the other paths."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def marks(
     """
     if not measured_counts:
         return []
-    panels = {ISSUED_BY[path] for path in launch_paths}
+    panels = {ISSUED_BY.get(path) for path in launch_paths}
     found = []
     for position, row in enumerate(published.to_dict("records"), 1):
         quantity = QUANTITIES[row["quantity"]]

@@ -26,6 +26,7 @@ from launchbench.report.cells import (
     interval,
     kernel_name,
     label_name,
+    path_name,
     replays,
 )
 from launchbench.report.comparison import Comparison
@@ -80,7 +81,7 @@ def summary(comparison: Comparison, links: Links) -> Table:
 
 def _who(row: Row) -> list[Cell]:
     title = f"{row['gpu_name']}, card {row['card']}, host {row['hostname']}, site {row['site']}"
-    what = (row["launch_path"], kernel_name(row["kernel"]), f"{row['launch_count']:,}")
+    what = (path_name(row["launch_path"]), kernel_name(row["kernel"]), f"{row['launch_count']:,}")
     return [Cell(row["card_name"], title, "row"), *map(Cell, what)]
 
 
@@ -222,8 +223,8 @@ def fit_lines(comparison: Comparison) -> Table:
             with_interval(row[f"{name}_us"], row[f"{name}_low_us"], row[f"{name}_high_us"])
             for name in ("fixed", "per_launch")
         )
-        cells = [row["launch_path"], kernel_name(row["kernel"]), row["mode"], str(row["points"]), fixed, slope]
-        cells += [number(row["largest_residual_percent"], 2), row["verdict"]]
+        cells = [path_name(row["launch_path"]), kernel_name(row["kernel"]), row["mode"], str(row["points"])]
+        cells += [fixed, slope, number(row["largest_residual_percent"], 2), row["verdict"]]
         why = f"no interval: {row['interval_reason']}" if row["interval_reason"] not in ("", TOO_FEW_TRIALS) else ""
         own = [Cell(text, why, kind="number") if text in (fixed, slope) else Cell(text) for text in cells]
         body.append([Cell(row["card_name"], heading="row"), *own])

@@ -18,7 +18,9 @@ PROTOCOL_VERSION = 3
 mode at many placements of the buffer, in a random order, with few repetitions at each.
 """
 
-LaunchPath = Literal["native-driver", "native-runtime", "cuda-python"]
+LaunchPath = Literal[
+    "native-driver", "native-runtime", "cuda-bindings", "cuda-python", "cupy", "numba", "triton", "torch"
+]
 Kernel = Literal["tiny", "empty"]
 Mode = Literal[
     "loop",
@@ -32,6 +34,12 @@ Mode = Literal[
 ]
 
 LAUNCH_PATHS: tuple[str, ...] = get_args(LaunchPath)
+FRAMEWORK_PATHS = ("cupy", "numba", "triton", "torch")
+"""What need not be installed: where it is not, or cannot launch here, that is a stated gap."""
+
+OTHER_CODE = ("numba", "triton", "torch")
+"""Paths that launch kernels of their own making: what they do is the same, their machine code is not."""
+
 KERNELS: tuple[str, ...] = get_args(Kernel)
 MODES: tuple[str, ...] = get_args(Mode)
 COMPARED_MODES = ("loop", "replay")
