@@ -25,6 +25,7 @@ MEASURING_MODULES = (
     "measure/job.py",
     "measure/modes.py",
     "measure/native.py",
+    *_folder("measure/paths"),
     "measure/placements.py",
     "measure/timing.py",
     "results/protocol.py",

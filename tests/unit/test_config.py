@@ -254,7 +254,7 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
         (
             {"launch_paths": ["driver"]},
             "launch_paths[0]: got 'driver'",
-            "one of native-driver, native-runtime, cuda-python",
+            "one of native-driver, native-runtime, cuda-bindings, cuda-python, cupy, numba, triton, torch",
         ),
         ({"extras": ["clocks"]}, "extras[0]: got 'clocks'", "one of pointers, lengths"),
         ({"extras": "pointers"}, "extras: got 'pointers'", "a list, which may be empty, for example [pointers]"),

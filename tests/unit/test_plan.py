@@ -53,6 +53,20 @@ def stored(record: Path, settings: dict[str, Any], trial: int = 1) -> Path:
     return record.with_name(name)
 
 
+def test_a_gap_that_a_record_states_is_no_reason_to_measure_again(tmp_path: Path) -> None:
+    settings = {"launch_paths": ["native-driver", "numba", "torch"], "cards": "listed", "slurm": {"t4": {}}}
+    record = stored(write_job(tmp_path / "results", 8, launch_paths=["native-driver", "torch"]), settings)
+    for gaps, cells in (({}, 2), ({"paths_not_measured": {"numba": "not here"}}, 1)):
+        told = json.loads(record.read_text())
+        record.write_text(json.dumps(told | gaps))
+        assert len(a_plan(**settings).cells()) == cells
+    gone = ("torch", "empty")
+    told["blocks"] = [block for block in told["blocks"] if (block["launch_path"], block["kernel"]) != gone]
+    for kernels, cells in (({}, 2), ({"torch": {"empty": "none"}}, 1)):
+        record.write_text(json.dumps(told | gaps | {"kernels_not_measured": kernels}))
+        assert len(a_plan(**settings).cells()) == cells
+
+
 # --- cells
 
 

@@ -24,10 +24,13 @@ DEFAULT = {"version": 3, "repetitions": 4, "warmup_rounds": 5, "warmup_ms": 200}
 DEFAULT |= {"placements": 600, "full_placements": 25, "pool_mib": 512}
 
 
+FIRST_PATHS = ("native-driver", "native-runtime", "cuda-python")
+
+
 def test_the_hashes_never_change() -> None:
     """Results that are filed carry them: a change here separates every old result from every new one."""
     protocol = Protocol(version=1, repetitions=50, warmup_rounds=5, warmup_ms=200)
-    made = {f"{path} {kernel}": protocol.block_hash(path, kernel) for path in LAUNCH_PATHS for kernel in KERNELS}
+    made = {f"{path} {kernel}": protocol.block_hash(path, kernel) for path in FIRST_PATHS for kernel in KERNELS}
     assert made == {
         "native-driver tiny": "5d0f20442694",
         "native-driver empty": "a3e119196451",
@@ -40,7 +43,11 @@ def test_the_hashes_never_change() -> None:
 
 
 def test_names_that_are_filed_stay() -> None:
-    assert LAUNCH_PATHS == ("native-driver", "native-runtime", "cuda-python")
+    assert (
+        *("native-driver", "native-runtime", "cuda-bindings", "cuda-python"),
+        *("cupy", "numba", "triton", "torch"),
+    ) == LAUNCH_PATHS
+    assert set(FIRST_PATHS) < set(LAUNCH_PATHS)
     assert (KERNELS, PROTOCOL_VERSION) == (("tiny", "empty"), 3)
     assert (
         *("loop", "replay", "replay-batch", "queued"),
@@ -68,7 +75,7 @@ def test_every_parameter_changes_the_hash(field: str) -> None:
 def test_path_and_kernel_change_the_hash() -> None:
     protocol = Protocol(**DEFAULT)
     made = {protocol.block_hash(path, kernel) for path, kernel in itertools.product(LAUNCH_PATHS, KERNELS)}
-    assert len(made) == 6
+    assert len(made) == len(LAUNCH_PATHS) * len(KERNELS) == 16
     # Joined without a separator, these would be the same.
     assert protocol.block_hash("a", "bc") != protocol.block_hash("ab", "c")
 

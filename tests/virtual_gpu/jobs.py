@@ -86,8 +86,10 @@ def _become(request: Mapping[str, Any]) -> Sequence[str]:
         os.close(opened)
     os.environ.clear()
     os.environ.update(request["environment"])
+    # What Python does when it starts.
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if str(CLOCK.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-        runpy.run_path(str(CLOCK))  # which Python does when it starts
+        runpy.run_path(str(CLOCK))
     return [str(argument) for argument in request["arguments"]]
 
 

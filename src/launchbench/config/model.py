@@ -129,7 +129,9 @@ class Config(_Strict):
     launch_paths: Annotated[tuple[LaunchPath, ...], _PATHS] = Field(
         ("native-driver", "cuda-python"),
         description="who issues the N launches: native-driver = cuLaunchKernel in a native loop; "
-        "native-runtime = <<<>>> in a native loop; cuda-python = cuda.core.launch in a Python loop; distinct",
+        "native-runtime = <<<>>> in a native loop; cuda-bindings = cuLaunchKernel of cuda.bindings in a Python loop; "
+        "cuda-python = cuda.core.launch in a Python loop; cupy, numba, triton and torch, where they are installed, the "
+        "last three with kernels of their own; distinct",
     )
     kernels: Annotated[tuple[Kernel, ...], _KERNELS] = Field(
         ("tiny", "empty"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure import modes, nvml
 from launchbench.measure.driver import DeviceMemory
 from launchbench.measure.native import NativeLoops
+from launchbench.measure.paths.adapter import MakeLoop
 from launchbench.measure.placements import draw, time_placements
 from launchbench.measure.progress import Progress
 from launchbench.results import flags
@@ -49,6 +50,7 @@ class Bench:
         session: NVML, for the states before and after.
         pool: the allocation that the placements lie in.
         rng: decides placements and orders.
+        make_loops: loops of the frameworks, by launch path.
     """
 
     subject: str
@@ -62,6 +64,7 @@ class Bench:
     session: nvml.Nvml
     pool: DeviceMemory
     rng: np.random.Generator
+    make_loops: dict[str, MakeLoop] = field(default_factory=dict)
 
 
 def measure_block(
@@ -120,7 +123,10 @@ def _attempt(
     timing = time_placements(
         bench.device,
         bench.stream,
-        modes.Block(launch_path, kernel, count, names, bench.kernels, bench.loops, bench.stream),
+        modes.Block(
+            *(launch_path, kernel, count, names, bench.kernels, bench.loops, bench.stream),
+            make_loop=bench.make_loops.get(launch_path),
+        ),
         bench.pool.address,
         draw(bench.rng, bench.pool.size_bytes, placements, full),
         bench.rng,

@@ -8,7 +8,6 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,9 @@ from launchbench.measure.kernels import become_current, load_kernels
 from launchbench.measure.lock import card_lock, core_lock
 from launchbench.measure.modes import kernels_of
 from launchbench.measure.native import NativeLoops
+from launchbench.measure.paths.adapter import Ground, MakeLoop
+from launchbench.measure.paths.gaps import PathGaps
+from launchbench.measure.paths.prepare import prepare
 from launchbench.results.failures import ON_SIMULATED
 from launchbench.results.files import new_run_id, write_atomically, write_result
 from launchbench.results.protocol import LaunchPath, Protocol
@@ -124,7 +126,9 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
     subject = f"{job.label} N={job.launch_count} trial {job.trial}"
 
     attempts: list[tuple[Block, pd.DataFrame]] = []
+    gaps, frameworks, thorough = PathGaps(), dict[str, str](), _thorough_path(config)
     with _pool(config.pool_mib) as pool:
+        make_loops: dict[str, MakeLoop] = {}
         bench = Bench(
             subject=subject,
             launch_count=job.launch_count,
@@ -137,11 +141,22 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
             session=session,
             pool=pool,
             rng=np.random.default_rng(seed),
+            make_loops=make_loops,
         )
-        for launch_path, kernel in product(config.launch_paths, config.kernels):
-            everywhere = (launch_path, kernel) == (_thorough_path(config), "tiny")
-            placements = config.placements if everywhere else config.full_placements
-            attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
+        ground = Ground(device.device_id, int(stream.handle), job.binaries / "graphs.fatbin")
+        for launch_path in config.launch_paths:
+            prepared = prepare(launch_path, config.kernels, ground, stream, pool.address)
+            gaps.add(launch_path, prepared.reasons, config.kernels, subject)
+            if prepared.make_loop:
+                make_loops[launch_path] = prepared.make_loop
+            for kernel in (kernel for kernel in config.kernels if kernel not in prepared.reasons):
+                frameworks |= prepared.versions
+                thorough = thorough or launch_path
+                everywhere = (launch_path, kernel) == (thorough, "tiny")
+                placements = config.placements if everywhere else config.full_placements
+                attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
+    if not attempts:
+        raise LaunchbenchError(f"none of the launch paths can be measured here: {gaps.told()}")
     call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed
     raw = pd.concat([frame for _, frame in attempts], ignore_index=True)
     fields: dict[str, Any] = {
@@ -155,6 +170,9 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
         "finished_utc": utc_text(datetime.now(UTC)),
         "protocol": protocol,
         "blocks": [block for block, _ in attempts],
+        "paths_not_measured": gaps.paths,
+        "kernels_not_measured": gaps.kernels,
+        "frameworks": frameworks,
         "device": describe_device(card, session),
         "host": host_facts(card.pci_bus_id),
         "software": provenance.software(job.binaries),
@@ -168,9 +186,9 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
     return record
 
 
-def _thorough_path(config: Config) -> LaunchPath:
-    """The launch path that ``tiny`` is timed on at all placements: a native one where there is one."""
-    return next((path for path in config.launch_paths if path.startswith("native-")), config.launch_paths[0])
+def _thorough_path(config: Config) -> LaunchPath | None:
+    """The native launch path that ``tiny`` is timed on at all placements; where there is none, the first that runs."""
+    return next((path for path in config.launch_paths if path.startswith("native-")), None)
 
 
 def _pool(pool_mib: int) -> DeviceMemory:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -173,7 +173,9 @@ class Block:
         kernels: dict[str, Kernel],
         loops: NativeLoops,
         stream: Stream,
+        make_loop: Callable[[str, int, int], Loop] | None = None,
     ) -> None:
+        """With ``make_loop``, from kernel, address and N, it issues the loop of a framework."""
         self.launch_path = launch_path
         self.kernel = kernel
         self.launch_count = launch_count
@@ -182,6 +184,7 @@ class Block:
         self._kernels = kernels
         self._loops = loops
         self._stream = stream
+        self._make_loop = make_loop
         self._graphs: dict[str, MovableGraph] = {}
         self._gate: Gate | None = None
         self._open = contextlib.ExitStack()
@@ -203,6 +206,8 @@ class Block:
 
     def loop_at(self, address: int) -> Loop:
         """The plain loop on this buffer."""
+        if self._make_loop:
+            return self._make_loop(self.kernel, address, self.launch_count)
         return make_loop(
             self.launch_path,
             self.kernel,

@@ -131,6 +131,8 @@ def make_loop(
     if launch_path == "native-runtime":
         issue = loops.runtime_loop(kernel_name, handle, address, launch_count)
         return Loop("<<<>>>", issue, check_runtime)
+    if launch_path == "cuda-bindings":
+        return _cuda_bindings_loop(kernel, handle, address, launch_count)
     if launch_path == "cuda-python":
         return _cuda_python_loop(kernel, stream, address, launch_count)
     raise LaunchbenchError(f"unknown launch path {launch_path!r}")
@@ -140,6 +142,26 @@ def _function_handle(kernel: DeviceKernel) -> int:
     # cuda.core loads libraries (CUkernel); cuLaunchKernel takes one cast to CUfunction, but the function of
     # the current context spares every launch the look-up.
     return int(call("cuKernelGetFunction", kernel.handle))
+
+
+def _cuda_bindings_loop(kernel: DeviceKernel, stream: int, address: int, launch_count: int) -> Loop:
+    import numpy as np
+    from cuda.bindings import driver
+
+    # kernelParams of cuda.h: an array of pointers to the arguments, made once and kept while launches read it.
+    argument = np.array([address], np.uint64)
+    packed = np.array([argument.ctypes.data], np.uint64)
+    function, queue = driver.CUfunction(_function_handle(kernel)), driver.CUstream(stream)
+    launch, parameters = driver.cuLaunchKernel, int(packed.ctypes.data)
+
+    def issue(_kept: object = (argument, packed)) -> int:
+        for _ in range(launch_count):
+            status = launch(function, 1, 1, 1, 1, 1, 1, 0, queue, parameters, 0)[0]
+            if status:
+                return int(status)
+        return 0
+
+    return Loop("cuLaunchKernel", issue, check_driver)
 
 
 def _cuda_python_loop(kernel: DeviceKernel, stream: Stream, address: int, launch_count: int) -> Loop:

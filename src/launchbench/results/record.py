@@ -224,6 +224,11 @@ class Record(_Part):
     raw: RawFile
     protocol: Protocol
     blocks: list[Block] = Field(min_length=1)
+    paths_not_measured: dict[LaunchPath, str] = Field({}, description="launch path -> why it cannot be measured here")
+    kernels_not_measured: dict[LaunchPath, dict[Kernel, str]] = Field(
+        {}, description="launch path with some of the kernels -> each of the others -> why it cannot be measured here"
+    )
+    frameworks: dict[str, str] = Field({}, description="version of each framework that has launched, by package")
     device: Device
     host: Host
     software: Software

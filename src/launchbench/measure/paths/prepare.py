@@ -1,0 +1,128 @@
+"""Whether a launch path can be measured here: its framework is loaded and tried before anything is timed.
+
+A framework that is missing, does not fit or launches elsewhere is a stated gap, and the job goes on. What fails on the
+paths of launchbench's own is an error of the job.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from launchbench.errors import LaunchbenchError
+from launchbench.measure.driver import call
+from launchbench.measure.modes import Costs, MovableGraph
+from launchbench.measure.paths.adapter import Adapter, Ground, MakeLoop
+from launchbench.measure.timing import Counter
+from launchbench.results.protocol import FRAMEWORK_PATHS
+from launchbench.wording import one_line, shortened
+
+if TYPE_CHECKING:
+    from cuda.core import Stream
+
+MAX_REASON = 300
+TRIED = 3
+"""Launches of the loop and of the graph that try a framework."""
+
+NEEDS = {"cupy": ("cupy",), "numba": ("numba",), "triton": ("triton", "torch"), "torch": ("torch",)}
+"""Modules that each framework's path imports."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A path that has been tried.
+
+    Attributes:
+        make_loop: binds its launches; None on launchbench's own paths, and where nothing can be launched.
+        versions: of the framework.
+        reasons: kernel -> why it cannot be measured on this path.
+    """
+
+    make_loop: MakeLoop | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def missing_modules(launch_path: str) -> list[str]:
+    """Modules that a path needs and that are not installed; nothing is imported."""
+    return [name for name in NEEDS.get(launch_path, ()) if importlib.util.find_spec(name) is None]
+
+
+def prepare(launch_path: str, kernels: Sequence[str], ground: Ground, stream: Stream, address: int) -> Prepared:
+    """Load the framework of a path, and launch and replay each kernel by it, counted.
+
+    Args:
+        launch_path: one of ``protocol.LAUNCH_PATHS``.
+        kernels: to try.
+        ground: where it launches.
+        stream: the same stream.
+        address: of a float that may be written.
+
+    Raises:
+        LaunchbenchError: a CUDA call of launchbench's own failed, as after an error that the context does not survive.
+    """
+    if launch_path not in FRAMEWORK_PATHS:
+        return Prepared()
+    own = call("cuCtxGetCurrent")
+    try:
+        module: Any = importlib.import_module(f"launchbench.measure.paths.with_{launch_path}")
+        adapter: Adapter = module.prepare(ground)
+    except Exception as error:
+        return Prepared(reasons=dict.fromkeys(kernels, _reason(error)))
+    finally:
+        _own_context(own)
+    reasons = {}
+    for kernel in kernels:
+        why = adapter.without.get(kernel) or _tried(adapter.make_loop, kernel, stream, address)
+        _own_context(own)
+        if why:
+            reasons[kernel] = why
+    return Prepared(adapter.make_loop, adapter.versions, reasons)
+
+
+def _own_context(own: Any) -> None:
+    """Whatever a framework has done must have left the context usable, and is not to have changed the current one."""
+    call("cuCtxSetCurrent", own)
+    call("cuCtxSynchronize")
+
+
+def _tried(make_loop: MakeLoop, kernel: str, stream: Stream, address: int) -> str:
+    """Why the kernel cannot be measured; empty where loop, capture and replay have counted as they should."""
+    counter = Counter(address, int(stream.handle), 0 if kernel == "empty" else 1)
+    try:
+        loop = make_loop(kernel, address, TRIED)
+        counter.before(TRIED)
+        loop.run()
+    except Exception as error:
+        return _reason(error)
+    if wrong := _miscounted(counter, "loop"):
+        return wrong
+    try:
+        graph = MovableGraph(stream, loop, Costs())
+    except LaunchbenchError as error:
+        return f"cannot be captured on the stream of the measurement: {_reason(error)}"
+    try:
+        if wrong := _miscounted(counter, "capture"):
+            return wrong
+        counter.before(TRIED)
+        graph.replay().run()
+        return _miscounted(counter, "replay")
+    finally:
+        graph.close()
+
+
+def _miscounted(counter: Counter, what: str) -> str:
+    counter.settle()
+    if counter.observed == counter.expected:
+        return ""
+    return f"after the {what} the buffer has counted {counter.observed}, not {counter.expected}: not on our stream"
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    if not isinstance(error, ImportError | LaunchbenchError):
+        text = f"{type(error).__name__}: {text}"
+    return shortened(one_line(text), MAX_REASON)

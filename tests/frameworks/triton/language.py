@@ -1,0 +1,1 @@
+"""Names that the kernels of the adapter use."""
