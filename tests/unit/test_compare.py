@@ -80,8 +80,8 @@ def test_slower_nodes_are_slower_replays_and_the_same_loops(tmp_path: Path) -> N
 
 
 def test_the_other_way_round_is_faster(tmp_path: Path) -> None:
-    found = compared(before(tmp_path / "a", model=SLOWER_NODES), after(tmp_path / "b"))
-    assert words(found.rows, "replay") == dict.fromkeys(COUNTS, "faster")
+    found = compared(before(tmp_path / "a", (64,), model=SLOWER_NODES), after(tmp_path / "b", (64,)))
+    assert words(found.rows, "replay") == {64: "faster"}
 
 
 def test_a_slower_host_is_said_to_be_the_host(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_a_loop_that_waits_for_the_device_is_not_told_as_the_hosts(tmp_path: Pat
 
 
 def test_one_trial_cannot_tell(tmp_path: Path) -> None:
-    found = compared(before(tmp_path / "a"), after(tmp_path / "b", trials=1))
-    assert found.counts["cannot tell"] == len(found.rows) == 4
+    found = compared(before(tmp_path / "a", (64,)), after(tmp_path / "b", (64,), 1))
+    assert found.counts["cannot tell"] == len(found.rows) == 2
     for row in found.rows:
         assert row.reason == f"{TOO_FEW_TRIALS}: A has 3, B has 1"
         assert row.ratio and row.ratio_low is None and row.after and row.after.low_us is None
@@ -121,11 +121,11 @@ def test_the_newest_job_of_a_trial_counts(tmp_path: Path) -> None:
 
 
 def test_a_driver_update_is_named(tmp_path: Path) -> None:
-    found = compared(before(tmp_path / "a"), after(tmp_path / "b", driver_version="590.00"))
+    found = compared(before(tmp_path / "a", (64,)), after(tmp_path / "b", (64,), driver_version="590.00"))
     assert [vars(one) for one in found.differences] == [
         {"field": "driver version", "labels": [], "before": ["580.00"], "after": ["590.00"]}
     ]
-    assert found.counts["same"] == 4
+    assert found.counts["same"] == 2
     assert "\n- driver version: 580.00 -> 590.00\n" in text(found)
 
 
@@ -166,7 +166,7 @@ def test_what_differs_for_one_label_alone_names_it(tmp_path: Path) -> None:
 
 
 def test_another_protocol(tmp_path: Path) -> None:
-    found = compared(before(tmp_path / "a"), after(tmp_path / "b", repetitions=5))
+    found = compared(before(tmp_path / "a", trials=1), after(tmp_path / "b", trials=1, repetitions=5))
     assert found.counts["not comparable"] == len(found.rows) == 4
     assert all(row.reason.startswith("different protocol: ") for row in found.rows)
     assert found.rows[0].reason.endswith(" (repetitions 4 against 5)")
@@ -209,9 +209,17 @@ def test_hardware_variants(change: dict[str, Any], reason: str) -> None:
 
 
 def test_another_variant_of_the_hardware(tmp_path: Path) -> None:
-    a, b = before(tmp_path / "a", (64,)), after(tmp_path / "b", (64,), device_name="Synthetic PCIe card")
+    a, b = before(tmp_path / "a", (64,), 1), after(tmp_path / "b", (64,), 1, device_name="Synthetic PCIe card")
     expected = "different hardware: GPU Synthetic test card against Synthetic PCIe card"
     assert {(row.verdict, row.reason) for row in compared(a, b).rows} == {("not comparable", expected)}
+
+
+def test_a_variant_that_one_trial_alone_has(tmp_path: Path) -> None:
+    def limited(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        record["device"]["power_limit_w"] = 400.0 if record["trial"] == 2 else 300.0
+
+    found = compared(before(tmp_path / "a", (64,), edit=limited), after(tmp_path / "b", (64,), edit=limited))
+    assert {row.reason for row in found.rows} == {"different hardware: power limit 300 W against 400 W"}
 
 
 def test_a_side_without_valid_samples(tmp_path: Path) -> None:
@@ -236,14 +244,14 @@ def test_a_mode_that_one_side_could_not_time_is_told_and_one_that_neither_could_
 
 
 def test_one_side_with_two_drivers(tmp_path: Path) -> None:
-    a, b = before(tmp_path / "a", (64,)), after(tmp_path / "b", (64,))
-    after(b, (64,), run=48, driver_version="590.00")
+    a, b = before(tmp_path / "a", (64,), 1), after(tmp_path / "b", (64,), 1)
+    after(b, (64,), 1, run=48, driver_version="590.00")
     expected = "B has it with driver 580.00 and 590.00; pass a folder that holds one of them"
     assert {(row.verdict, row.reason) for row in compared(a, b).rows} == {("not comparable", expected)}
 
 
 def test_a_copy_is_not_compared_with_itself(tmp_path: Path) -> None:
-    a = before(tmp_path / "a", (64,))
+    a = before(tmp_path / "a", (64,), 1)
     shutil.copytree(a, tmp_path / "b")
     assert {row.reason for row in compared(a, tmp_path / "b").rows} == {"the same job lies on both sides"}
 
@@ -253,7 +261,7 @@ def test_a_copy_is_not_compared_with_itself(tmp_path: Path) -> None:
 
 def test_missing_cells_and_labels(tmp_path: Path) -> None:
     a, b = before(tmp_path / "a", (8, 64)), after(tmp_path / "b", (64, 512))
-    before(a, (64,), label="h100", card=1)
+    before(a, (64,), 1, label="h100", card=1)
     found = compared(a, b)
     missing = {(row.label, row.launch_count, row.mode): row.reason for row in found.rows if row.verdict == "missing"}
     assert missing == {
@@ -292,22 +300,22 @@ def test_the_same_cards_are_compared_card_by_card(tmp_path: Path) -> None:
 def test_other_cards_of_a_label_cannot_be_matched(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     for card in range(5):
-        (before if card < 2 else after)(a if card < 2 else b, (64,), card=card)
+        (before if card < 2 else after)(a if card < 2 else b, (64,), 1, card=card)
     expected = "2 cards against 3, none the same; pass the folder of one card for each side"
     assert {(row.verdict, row.reason) for row in compared(a, b).rows} == {("not comparable", expected)}
     one = [folder / "lab" / "t4" / uuid(card)[4:12] for folder, card in ((a, 0), (b, 3))]
-    assert compared(*one).counts["same"] == 2
+    assert compared(*one).counts["cannot tell"] == 2
 
 
 @pytest.mark.parametrize("part", [(), ("lab",), ("lab", "t4"), ("lab", "t4", uuid(0)[4:12])])
 def test_a_part_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: tuple[str, ...]) -> None:
     """Also from inside it, and where the folder of another label lies beside."""
-    a, b = before(tmp_path / "a", (64,)), after(tmp_path / "b", (64,))
-    before(a, (64,), label="h100", card=1)
+    a, b = before(tmp_path / "a", (64,), 1), after(tmp_path / "b", (64,), 1)
+    before(a, (64,), 1, label="h100", card=1)
     monkeypatch.chdir(a.joinpath(*part))
     found = compared(Path(), b.joinpath(*part))
     labels = {"h100", "t4"} if len(part) < 2 else {"t4"}
-    assert {row.label for row in found.rows} == labels and found.counts["same"] == 2
+    assert {row.label for row in found.rows} == labels and found.counts["cannot tell"] == 2
 
 
 # --- simulated cards
@@ -320,9 +328,9 @@ def test_simulated_cards_are_compared_under_a_banner_and_never_with_real_ones(tm
     for rendered in (text(found), markdown(found), page(found)):
         assert rendered.count("SIMULATED GPU: some or all figures come from a simulated GPU.") == 1
     assert text(found).splitlines()[1].startswith("SIMULATED GPU")
-    real = after(tmp_path / "real", (64,))
+    real = after(tmp_path / "real", (64,), 1)
     assert compared(a, real).counts["missing"] == 4
-    assert "SIMULATED" not in text(compared(real, before(tmp_path / "other", (64,))))
+    assert "SIMULATED" not in text(compared(real, before(tmp_path / "other", (64,), 1)))
 
 
 # --- mistakes and damage
@@ -345,8 +353,14 @@ def test_what_cannot_be_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert refused(capsys, "file", "a") == "A: got file, which is a file; expected a folder of results"
     assert refused(capsys, "a", "a/") == "B: got a, which is the same folder as A; expected other results"
     assert refused(capsys, "a", "link") == "B: got link, which is the same folder as A; expected other results"
-    nothing = "holds no launch results; expected a folder of <site>/<label>/<card>, or one in it"
-    assert refused(capsys, "a", "empty") == f"B: got empty, which {nothing}"
+    Path("linked").mkdir()
+    Path("linked/site").symlink_to("../a/lab")
+    nothing, expected = "which holds no launch results", "expected a folder of <site>/<label>/<card>, or one in it"
+    assert refused(capsys, "a", "empty") == f"B: got empty, {nothing}; {expected}"
+    hint = "site: a link to a folder, which is not followed; put the folder itself here"
+    assert refused(capsys, "a", "linked") == f"B: got linked, {nothing} ({hint}); {expected}"
+    long = "x" * 5000
+    assert refused(capsys, "a", long) == f"B: got {long}, which does not exist; expected a folder of results"
     for path in Path("a").rglob("*.csv"):
         path.write_bytes(b"")
     assert refused(capsys, "a", "empty").startswith(
@@ -366,6 +380,7 @@ def test_mistaken_options(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     inside = "which lies in B; expected a file apart from the results"
     assert refused(capsys, "a", "b", "--json", "b/lab/x.json") == f"--json: got 'b/lab/x.json', {inside}"
     assert refused(capsys, "a", "b", "--html", ".") == "--html: got '.', which is a folder; expected a file to write"
+    assert refused(capsys, "a", "b", "--html", "x" * 300).endswith("cannot be written: File name too long")
     twice = refused(capsys, "a", "b", "--html", "x", "--json", "./x")
     assert twice == "--html: got 'x', as --json did; expected another file for each"
     assert tree(tmp_path) == files
@@ -424,10 +439,12 @@ def test_names_of_any_kind_are_text_and_fit(tmp_path: Path) -> None:
         "device_name": "d" * 200,
     }
     found = compared(
-        before(tmp_path / "a", **options),
-        after(tmp_path / evil.replace("/", "_") / ("b" * 200), **{**options, "hostname": evil, "cpu_model": None}),
+        before(tmp_path / "a", (64,), **options),
+        after(
+            tmp_path / evil.replace("/", "_") / ("b" * 200), (64,), **{**options, "hostname": evil, "cpu_model": None}
+        ),
     )
-    assert found.counts["same"] == 4
+    assert found.counts["same"] == 2
     plain = text(found)
     assert all(len(line) <= WIDTH for line in plain.splitlines())
     assert "\x1b" not in plain and "host CPU: \\x1b[31m\\nCPU| -> not known" in plain

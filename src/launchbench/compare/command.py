@@ -69,7 +69,7 @@ def _check_files(files: Mapping[str, Path], before: Path, after: Path) -> None:
     taken: dict[str, str] = {}
     for name, path in files.items():
         option, real = f"--{name}", os.path.realpath(path)
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - a name that is too long is told when it is written
             raise refusal(option, f"got {shown(str(path))}, which is a folder", "a file to write")
         for word, folder in (("A", before), ("B", after)):
             if Path(real).is_relative_to(os.path.realpath(folder)):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from launchbench.aggregate.cells import current
 from launchbench.aggregate.trial_table import NOT_TIMED
@@ -23,6 +22,7 @@ Label = tuple[str, bool]
 """Label, and whether its GPU is simulated."""
 
 NO_SAMPLES = "no valid samples"
+_SAMPLE = ("label", "virtual", "gpu_uuid", "launch_path", "kernel", "launch_count", "mode", "protocol_hash")
 _ORIGIN = {"site": "site", "hostname": "host", "driver_version": "driver", "nvcc": "nvcc"}
 
 
@@ -103,9 +103,9 @@ def _choose(
     shared = {name: sample for name, sample in other.items() if name in mine}
     if not shared:
         one, two = max(mine.values(), key=_moment), max(other.values(), key=_moment)
-        protocols = [_facets(side, sample) for side, sample in ((before, one), (after, two))]
-        known = [facets.protocol if facets else None for facets in protocols]
-        return one, two, other_protocol(known[0], known[1], (one.protocol_hash, two.protocol_hash))
+        facets = [_facets(side, sample) for side, sample in ((before, one), (after, two))]
+        protocols = [known[0].protocol if known else None for known in facets]
+        return one, two, other_protocol(protocols[0], protocols[1], (one.protocol_hash, two.protocol_hash))
     name = max(shared, key=lambda name: _moment(shared[name]))
     one, two = mine[name], other[name]
     return one, two, _obstacle(one, two, before, after)
@@ -119,9 +119,8 @@ def _obstacle(one: Sample, two: Sample, before: Side, after: Side) -> str:
             return f"{word} has it with {', '.join(map(shortened, several_of))}; pass a folder that holds one of them"
     if one.runs & two.runs:
         return "the same job lies on both sides"
-    facets = [_facets(side, sample) for side, sample in ((before, one), (after, two))]
-    if facets[0] and facets[1]:
-        different = other_hardware(facets[0].device, facets[1].device)
+    for old, new in product(_facets(before, one), _facets(after, two)):
+        different = other_hardware(old.device, new.device)
         if different:
             return different
     empty = [f"{word}: {sample.reason}" for word, sample in (("A", one), ("B", two)) if not sample.per_us]
@@ -132,40 +131,38 @@ def _cells(side: Side) -> dict[Label, dict[str, Cells]]:
     """Samples by label, UUID, cell and protocol."""
     rows = side.trials[~side.trials["superseded"].astype(bool)]
     # What counts is settled among all modes of a job.
-    counted = current(side.trials)
-    counts = pd.Series(rows.index.isin(counted.index), index=rows.index)
+    counts = rows.index.isin(current(side.trials).index)
+    groups: dict[tuple[Any, ...], list[dict[Hashable, Any]]] = {}
+    for row in rows.assign(counts=counts).to_dict("records"):
+        groups.setdefault(tuple(row[name] for name in _SAMPLE), []).append(row)
     found: dict[Label, dict[str, Cells]] = {}
-    keys = ["label", "virtual", "gpu_uuid", "launch_path", "kernel", "launch_count", "mode", "protocol_hash"]
-    for group_key, group in rows.groupby(keys, sort=False, dropna=False):
-        found_key: tuple[Any, ...] = group_key
-        label, virtual, uuid, path, kernel, count, mode, protocol_hash = found_key
-        sample = _sample(group, group[counts[group.index]], str(protocol_hash))
-        card = found.setdefault((str(label), bool(virtual)), {}).setdefault(str(uuid), {})
-        card.setdefault((str(path), str(kernel), int(count), str(mode)), {})[str(protocol_hash)] = sample
+    for (label, virtual, uuid, path, kernel, count, mode, protocol_hash), group in groups.items():
+        card = found.setdefault((label, bool(virtual)), {}).setdefault(uuid, {})
+        card.setdefault((path, kernel, count, mode), {})[protocol_hash] = _sample(group, protocol_hash)
     return found
 
 
-def _sample(rows: pd.DataFrame, counted: pd.DataFrame, protocol_hash: str) -> Sample:
-    used = counted if len(counted) else rows
-    origins = frozenset(used[list(_ORIGIN)].itertuples(index=False, name=None))
-    issue: Any = (counted["issue_us"] / counted["gpu_us"]).mean() if len(counted) else np.nan
-    flags = "; ".join(dict.fromkeys(text for text in rows["flags"] if text))
+def _sample(rows: list[dict[Hashable, Any]], protocol_hash: str) -> Sample:
+    counted = [row for row in rows if row["counts"]]
+    used = counted or rows
+    shares = [row["issue_us"] / row["gpu_us"] for row in counted if row["gpu_us"] > 0]
+    known = [share for share in shares if math.isfinite(share)]
+    flags = "; ".join(dict.fromkeys(row["flags"] for row in rows if row["flags"]))
     reason = flags if flags.startswith(NOT_TIMED) else f"{NO_SAMPLES}: {flags}" if flags else NO_SAMPLES
     return Sample(
-        per_us=tuple((counted["gpu_us"] / counted["launch_count"]).tolist()),
-        issue_share=float(issue) if np.isfinite(issue) else None,
-        reason="" if len(counted) else reason,
+        per_us=tuple(row["gpu_us"] / row["launch_count"] for row in counted),
+        issue_share=sum(known) / len(known) if known else None,
+        reason="" if counted else reason,
         protocol_hash=protocol_hash,
-        started_utc=max(used["started_utc"]),
-        runs=frozenset(used["run_id"]),
-        origins=origins,
+        started_utc=max(row["started_utc"] for row in used),
+        runs=frozenset(row["run_id"] for row in used),
+        origins=frozenset(tuple(row[name] for name in _ORIGIN) for row in used),
     )
 
 
-def _facets(side: Side, sample: Sample) -> Facets | None:
-    """Those of the newest of its jobs whose record is known."""
-    known = [side.facets[run] for run in sorted(sample.runs) if run in side.facets]
-    return known[-1] if known else None
+def _facets(side: Side, sample: Sample) -> list[Facets]:
+    """Those of its jobs whose record is known."""
+    return [side.facets[run] for run in sorted(sample.runs) if run in side.facets]
 
 
 def _newest(samples: dict[str, Sample]) -> Sample | None:

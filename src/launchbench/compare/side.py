@@ -15,7 +15,7 @@ from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results import columns, tables
 from launchbench.results.files import Problem, read_files
-from launchbench.results.layout import LAUNCH, LAYOUT, cell_of_name, find_files, job_kind
+from launchbench.results.layout import LAUNCH, LAYOUT, MISPLACED, TOO_DEEP, cell_of_name, find_files, job_kind
 from launchbench.wording import plural
 
 
@@ -37,9 +37,9 @@ def read_sides(before: Path, after: Path) -> tuple[Side, Side]:
         LaunchbenchError: they are the same folder, or one has nothing to compare.
     """
     for word, path in (("A", before), ("B", after)):
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110 - Path.exists ends in an error where a parent may not be entered
             raise LaunchbenchError(escaped(f"{word}: got {path}, which does not exist; expected a folder of results"))
-        if not path.is_dir():
+        if not os.path.isdir(path):  # noqa: PTH112
             raise LaunchbenchError(escaped(f"{word}: got {path}, which is a file; expected a folder of results"))
     if before.samefile(after):
         raise LaunchbenchError(escaped(f"B: got {after}, which is the same folder as A; expected other results"))
@@ -51,10 +51,9 @@ def _read(word: str, given: Path) -> Side:
     folder = Path(os.path.realpath(given))
     files, unread = _files(folder)
     if not files:
-        places = f"<{'>/<'.join(LAYOUT)}>"
-        raise LaunchbenchError(
-            escaped(f"{word}: got {given}, which holds no launch results; expected a folder of {places}, or one in it")
-        )
+        expected = f"expected a folder of <{'>/<'.join(LAYOUT)}>, or one in it"
+        hint = "".join(f" ({path.relative_to(folder)}: {reason})" for path, reason in unread[:1])
+        raise LaunchbenchError(escaped(f"{word}: got {given}, which holds no launch results{hint}; {expected}"))
     problems = [Problem(path, reason) for path, reason in unread]
     cards: dict[tuple[str, ...], list[Path]] = {}
     for path in files:
@@ -86,13 +85,15 @@ def _files(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     """Files of launch jobs, and what is not looked into, at the depth where most of the results lie."""
     best: tuple[list[Path], list[tuple[Path, str]]] = ([], [])
     most = 0
+    obstacles: list[tuple[Path, str]] = []
     for levels in range(len(LAYOUT), -1, -1):
         unread: list[tuple[Path, str]] = []
         files = [path for path in find_files(folder, unread, levels) if job_kind(path) == LAUNCH]
         named = sum(cell_of_name(path.name) is not None for path in files)
         if named > most:
             best, most = (files, unread), named
-    return best
+        obstacles += [(path, reason) for path, reason in unread if reason not in (MISPLACED, TOO_DEEP)]
+    return best if most else ([], obstacles)
 
 
 def side_of(name: str, rows: Iterable[Mapping[str, object]]) -> Side:
