@@ -278,6 +278,27 @@ def test_missing_cells_and_labels(tmp_path: Path) -> None:
     assert found.summary[-1] == "6 cells missing."
 
 
+def test_a_launch_path_that_one_side_cannot_take_is_missing_with_its_reason(tmp_path: Path) -> None:
+    def without(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        record["paths_not_measured"] = {"cupy": "not installed"}
+        record["kernels_not_measured"] = {"cuda-python": {"empty": "has no name"}}
+
+    def with_cupy(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        record["frameworks"] = {"cupy": "13.6"}
+
+    more = {"launch_paths": ("native-driver", "cuda-python", "cupy"), "kernels": ("tiny", "empty"), "edit": with_cupy}
+    found = compared(before(tmp_path / "a", (8,), 1, **more), after(tmp_path / "b", (8,), 1, edit=without))
+    reasons = {(row.launch_path, row.kernel): row.reason for row in found.rows if row.verdict == "missing"}
+    assert reasons == {
+        ("native-driver", "empty"): "not in B",
+        ("cuda-python", "tiny"): "not in B",
+        ("cuda-python", "empty"): "not in B: has no name",
+        ("cupy", "tiny"): "not in B: not installed",
+        ("cupy", "empty"): "not in B: not installed",
+    }
+    assert [(one.field, one.before, one.after) for one in found.differences] == [("cupy", ["13.6"], [""])]
+
+
 def test_the_same_cards_are_compared_card_by_card(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     for card in (0, 1):

@@ -52,6 +52,8 @@ class Facets:
     told: dict[str, str]
     device: Device
     protocol: Protocol
+    gaps: dict[tuple[str, str], str]
+    """Launch path and kernel, or "" for all of them -> why that could not be measured."""
 
     @classmethod
     def of(cls, record: Record, site: str) -> Facets:
@@ -62,7 +64,12 @@ class Facets:
             for name, value in part:
                 if name not in _LEFT_OUT:
                     told[_NAMES.get(f"{section}.{name}", name.replace("_", " "))] = _text(name, value)
-        return cls(told, record.device, record.protocol)
+        # Framework and version, such as cupy 13.6.
+        told |= {escaped(name): escaped(version) for name, version in record.frameworks.items()}
+        gaps: dict[tuple[str, str], str] = {(path, ""): why for path, why in record.paths_not_measured.items()}
+        for path, kernels in record.kernels_not_measured.items():
+            gaps |= {(path, kernel): why for kernel, why in kernels.items()}
+        return cls(told, record.device, record.protocol, gaps)
 
 
 def differences(by_label: Iterable[tuple[str, Sequence[Facets], Sequence[Facets]]]) -> list[Difference]:

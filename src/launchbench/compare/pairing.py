@@ -12,6 +12,7 @@ from launchbench.aggregate.cells import current
 from launchbench.aggregate.trial_table import NOT_TIMED
 from launchbench.compare.facets import Facets, other_hardware, other_protocol
 from launchbench.compare.side import Side
+from launchbench.config.messages import escaped
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
 from launchbench.results.record import card_id
 from launchbench.wording import plural, several, shortened
@@ -54,6 +55,8 @@ class Pair:
     before: Sample | None
     after: Sample | None
     obstacle: str = ""
+    gap: str = ""
+    """Why the side that lacks the cell does, where its records say so."""
 
 
 Cells = dict[CellKey, dict[str, Sample]]
@@ -66,6 +69,7 @@ def pairs(before: Side, after: Side) -> Iterator[Pair]:
     A mode that neither side could time is none.
     """
     cells = [_cells(side) for side in (before, after)]
+    gaps = [_gaps(side) for side in (before, after)]
     for label in sorted({*cells[0], *cells[1]}):
         a, b = (side.get(label, {}) for side in cells)
         matched, obstacle = _match(a, b)
@@ -79,7 +83,19 @@ def pairs(before: Side, after: Side) -> Iterator[Pair]:
             for key in _sorted({*mine, *other}):
                 one, two, why = _choose(mine.get(key, {}), other.get(key, {}), before, after)
                 if not (one and two and _untimed(one) and _untimed(two)):
-                    yield Pair(label, cards[0], cards[1], key, one, two, why)
+                    lacking = (gaps[0], old) if one is None else (gaps[1], new)
+                    known = [lacking[0].get((lacking[1], key[0], kernel), "") for kernel in ("", key[1])]
+                    gap = next(filter(None, known), "") if one is None or two is None else ""
+                    yield Pair(label, cards[0], cards[1], key, one, two, why, gap)
+
+
+def _gaps(side: Side) -> dict[tuple[str, str, str], str]:
+    """UUID, launch path and kernel ("" for all) -> why it could not be measured, in one line."""
+    return {
+        (facets.device.uuid, *what): escaped(why)
+        for _, facets in sorted(side.facets.items())
+        for what, why in facets.gaps.items()
+    }
 
 
 def _match(a: dict[str, Cells], b: dict[str, Cells]) -> tuple[list[tuple[str, str]], str]:

@@ -90,7 +90,8 @@ def _verdict(pair: Pair) -> tuple[Word, str, Ends]:
     if pair.obstacle:
         return "not comparable", pair.obstacle, nothing
     if pair.before is None or pair.after is None:
-        return "missing", MISSING_A if pair.before is None else MISSING_B, nothing
+        where = MISSING_A if pair.before is None else MISSING_B
+        return "missing", f"{where}: {pair.gap}" if pair.gap else where, nothing
     found = verdict(pair.before.per_us, pair.after.per_us)
     value = found.ratio.value if math.isfinite(found.ratio.value) else None
     reason = found.reason
