@@ -135,7 +135,18 @@ def test_help_and_tables_need_neither_cuda_nor_nvml(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "aggregate: 1 card, 1 read anew\n")
     assert done.stdout.startswith("0\nusage: launchbench measure ")
-    names = ["anatomy", "cures", "fits", "gaps", "modes", "pointers", "pointers_gaps", "summary", "trials"]
+    names = [
+        "anatomy",
+        "cures",
+        "fits",
+        "gaps",
+        "modes",
+        "pointers",
+        "pointers_gaps",
+        "summary",
+        "trials",
+        "unmeasured",
+    ]
     names += ["crossovers", "length_models", "lengths", "lengths_gaps"]
     assert sorted(path.name for path in Path("tables").iterdir()) == sorted(
         [*(f"{name}.csv" for name in names), "tidy"]

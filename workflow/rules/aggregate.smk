@@ -32,6 +32,12 @@ rule aggregate:
             caption="../report/anatomy_table.rst",
             labels={"table": "what a launch consists of"},
         ),
+        unmeasured=report(
+            f"{BUILD}/tables/unmeasured.csv",
+            category="Tables",
+            caption="../report/unmeasured.rst",
+            labels={"table": "launch paths that could not be measured"},
+        ),
         fits=report(
             f"{BUILD}/tables/fits.csv",
             category="Tables",

@@ -15,6 +15,7 @@ rule report:
         trials=rules.aggregate.output.trials,
         modes=rules.aggregate.output.modes,
         anatomy=rules.aggregate.output.anatomy,
+        unmeasured=rules.aggregate.output.unmeasured,
         fits=rules.aggregate.output.fits,
         gaps=rules.aggregate.output.gaps,
         pointers=rules.aggregate.output.pointers,

@@ -36,7 +36,7 @@ from launchbench.results.files import (
 from launchbench.sources import AGGREGATING_MODULES, digest
 from launchbench.wording import one_line
 
-WHOLE = {name: tables.TABLES[name][1] for name in ("trials", "modes", "anatomy", "summary", "fits")}
+WHOLE = {name: tables.TABLES[name][1] for name in ("trials", "modes", "anatomy", "summary", "fits", "unmeasured")}
 """Tables that have the rows of all cards in one file."""
 
 LIBRARIES = ("numpy", "pandas", "pandera", "scipy")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from launchbench.aggregate.path_gaps import gap_rows
 from launchbench.results import columns
 from launchbench.results.failures import Failure
 from launchbench.results.files import Problem
@@ -30,6 +31,7 @@ def find_gaps(
     config_labels: Sequence[str],
     launch_counts: Sequence[int],
     failures: Sequence[Failure] = (),
+    unmeasured: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """The columns of ``columns.GAPS``.
 
@@ -40,6 +42,7 @@ def find_gaps(
         config_labels: labels that should have results.
         launch_counts: values of N that every card with results should have.
         failures: attempts that left no result; one that was made good since is not told.
+        unmeasured: the columns of ``path_columns.UNMEASURED``; None where nothing is stated.
     """
     rows = [problem_row(problem, results_dir) for problem in problems]
     rows += _without_samples(summary)
@@ -53,6 +56,7 @@ def find_gaps(
         for row in _counts(summary, launch_counts)
         if _key(row) not in explained and _key({**row, "card": ""}) not in explained
     ]
+    rows += gap_rows(unmeasured, summary) if unmeasured is not None else []
     names = [column.name for column in columns.GAPS]
     frame = pd.DataFrame(rows, columns=names)
     frame["launch_count"] = frame["launch_count"].astype("Int64")

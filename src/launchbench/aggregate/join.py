@@ -20,9 +20,10 @@ from launchbench.aggregate.anatomy import anatomy
 from launchbench.aggregate.cells import SAME_CELL
 from launchbench.aggregate.fits import fit
 from launchbench.aggregate.gaps import find_gaps
+from launchbench.aggregate.path_gaps import unmeasured
 from launchbench.aggregate.summarise import modes_of_cells, summarise
 from launchbench.aggregate.trial_table import trial_rows
-from launchbench.results import anatomy_columns, columns, flags, tables
+from launchbench.results import anatomy_columns, columns, flags, path_columns, tables
 from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
@@ -44,6 +45,7 @@ class Joined:
     anatomy: pd.DataFrame
     summary: pd.DataFrame
     fits: pd.DataFrame
+    unmeasured: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def aggregate(
     """
     results, problems = read_results(results_dir)
     joined = join(results)
-    gaps = find_gaps(joined.summary, problems, results_dir, config_labels, launch_counts, failures)
+    gaps = find_gaps(joined.summary, problems, results_dir, config_labels, launch_counts, failures, joined.unmeasured)
     return Tables(**vars(joined), gaps=tables.validate(gaps, columns.GAPS, "gaps"))
 
 
@@ -93,6 +95,7 @@ def join(results: list[Result]) -> Joined:
         anatomy=_table(anatomy(trials, modes), anatomy_columns.ANATOMY, "anatomy"),
         summary=_table(summary, columns.SUMMARY, "summary"),
         fits=_table(fit(summary, trials), columns.FITS, "fits"),
+        unmeasured=_table(unmeasured(results), path_columns.UNMEASURED, "unmeasured"),
     )
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from launchbench.aggregate.cards import WHOLE, Cache, csv_text, find_cards
 from launchbench.aggregate.gaps import find_gaps
 from launchbench.build.temporary import remove_abandoned, temporary_folder
-from launchbench.results import columns, tables
+from launchbench.results import columns, path_columns, tables
 from launchbench.results.columns import Column
 from launchbench.results.failures import Failure
 from launchbench.results.files import TEMPORARY_PREFIX, Problem, write_atomically, writing
@@ -77,7 +77,8 @@ def write_tables(
             anew += not own.cached
         whole = {name: "".join(rows).encode() for name, rows in parts.items()}
         summary = tables.parse_csv(io.BytesIO(whole["summary"]), columns.SUMMARY, "summary")
-        gaps = find_gaps(summary, problems, results_dir, config_labels, launch_counts, failures)
+        stated = tables.parse_csv(io.BytesIO(whole["unmeasured"]), path_columns.UNMEASURED, "unmeasured")
+        gaps = find_gaps(summary, problems, results_dir, config_labels, launch_counts, failures, stated)
         whole["gaps"] = csv_text(tables.validate(gaps, columns.GAPS, "gaps")).encode()
         for name, data in whole.items():
             write_atomically(out_dir / f"{name}.csv", data)

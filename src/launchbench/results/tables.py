@@ -16,7 +16,14 @@ from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
-from launchbench.results import anatomy_columns, columns, lengths_columns, pointers_columns, published_columns
+from launchbench.results import (
+    anatomy_columns,
+    columns,
+    lengths_columns,
+    path_columns,
+    pointers_columns,
+    published_columns,
+)
 from launchbench.results.columns import Column
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
@@ -167,6 +174,10 @@ TABLES = {
         anatomy_columns.ANATOMY,
     ),
     "summary": ("One row per cell, with its trials together; `build/tables/summary.csv`.", columns.SUMMARY),
+    "unmeasured": (
+        "One row per job and launch path that could not be measured there; `build/tables/unmeasured.csv`.",
+        path_columns.UNMEASURED,
+    ),
     "fits": ("A straight line over N per card, launch path, kernel and mode; `build/tables/fits.csv`.", columns.FITS),
     "spread": ("Cards of one type against each other; `reports/spread.csv`.", columns.SPREAD),
     "gaps": ("What is missing from the comparison; `build/tables/gaps.csv`.", columns.GAPS),
