@@ -37,6 +37,7 @@ include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/pointers.smk"
 include: "workflow/rules/lengths.smk"
+include: "workflow/rules/decode.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/report.smk"
 
@@ -48,6 +49,7 @@ rule all:
         lambda wildcards: PLAN.all_receipts(),
         lambda wildcards: POINTERS.receipts(),
         lambda wildcards: LENGTHS.receipts(),
+        lambda wildcards: DECODE.receipts(),
         f"{REPORTS}/comparison.html",
 
 

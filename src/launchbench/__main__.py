@@ -111,6 +111,13 @@ def _lengths(arguments: argparse.Namespace) -> None:
     _extra(arguments, lengths_job.run, LENGTHS)
 
 
+def _decode(arguments: argparse.Namespace) -> None:
+    from launchbench.decode import job
+    from launchbench.results.decode_files import DECODE
+
+    _extra(arguments, job.run, DECODE)
+
+
 def _extra(arguments: argparse.Namespace, run: Callable[[Request, Config], Path], kind: ExtraKind[Any]) -> None:
     import platform
 
@@ -141,6 +148,7 @@ def _reasons(arguments: argparse.Namespace) -> None:
 
 
 def _aggregate(arguments: argparse.Namespace) -> None:
+    from launchbench.aggregate.decode import write_decode_tables
     from launchbench.aggregate.lengths import write_lengths_tables
     from launchbench.aggregate.pointers import write_pointers_tables
     from launchbench.aggregate.write import write_tables
@@ -158,6 +166,7 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     print(f"aggregate: {plural(done.cards, 'card')}, {done.anew:,} read anew", file=sys.stderr)
     write_pointers_tables(Path(config.results_dir), arguments.out)
     write_lengths_tables(Path(config.results_dir), arguments.out)
+    write_decode_tables(Path(config.results_dir), arguments.out)
 
 
 def _report(arguments: argparse.Namespace) -> None:
@@ -249,6 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, action, summary in (
         ("pointers", _pointers, "exercise 4 on one GPU: replays after a free, and the cures"),
         ("lengths", _lengths, "exercises 5 and 6 on one GPU: two clocks, and kernels of chosen lengths"),
+        ("decode", _decode, "exercise 6 on one GPU: a decode step by PyTorch, eager and as a graph"),
     ):
         sub = command(name, action, summary)
         sub.add_argument("--site", help="folder under the results (default: that of the configuration)")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.cuda import CUDAGraph
 
 
 class GraphedStep:
@@ -23,13 +24,16 @@ class GraphedStep:
         step: the forward pass. What it keeps (a KV cache) it must keep in place, in tensors that stay.
         example: an input of the shape and type of all that follow, on the card.
         warmup: calls before the capture.
+        graph: to capture into; a new one where it is None.
 
     Raises:
         RuntimeError: of PyTorch, when ``step`` does what no capture allows: waiting for the card (``.item()``,
             printing a value) or making decisions on the host by what a tensor holds.
     """
 
-    def __init__(self, step: Callable[[Tensor], Tensor], example: Tensor, warmup: int = 3) -> None:
+    def __init__(
+        self, step: Callable[[Tensor], Tensor], example: Tensor, warmup: int = 3, graph: CUDAGraph | None = None
+    ) -> None:
         import torch
 
         # BAKED IN: every replay reads its input at the address that this tensor has now. It is the graph's for good.
@@ -46,7 +50,7 @@ class GraphedStep:
 
         # Nothing runs here: launches are recorded, with the addresses of their arguments. BAKED IN: the parameters,
         # the KV cache, and every intermediate tensor, which lie in a memory pool that the graph keeps for itself.
-        self.graph = torch.cuda.CUDAGraph()
+        self.graph = graph or torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             # BAKED IN: the output appears at this address, and the next replay overwrites it.
             self.static_output = step(self.static_input)

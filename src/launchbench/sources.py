@@ -46,6 +46,9 @@ LENGTHS_MODULES = (
 )
 """A change here makes the lengths jobs necessary anew."""
 
+DECODE_MODULES = (*_folder("decode"), "measure/driver.py", "results/decode_words.py")
+"""A change here makes the decode jobs necessary anew."""
+
 AGGREGATING_MODULES = (
     *_folder("aggregate"),
     *_folder("results"),

@@ -35,8 +35,8 @@ from launchbench.schemas import GENERATED
 from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
-COMMANDS = ["probe", "build", "measure", "pointers", "lengths", "reasons", "aggregate", "report", "compare", "doctor"]
-COMMANDS += ["schemas"]
+COMMANDS = ["probe", "build", "measure", "pointers", "lengths", "decode", "reasons", "aggregate", "report", "compare"]
+COMMANDS += ["doctor", "schemas"]
 NO_DRIVER = (
     "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
     "`make report-cached` renders the report from the results that are here"
@@ -147,7 +147,7 @@ def test_help_and_tables_need_neither_cuda_nor_nvml(tmp_path: Path) -> None:
         "trials",
         "unmeasured",
     ]
-    names += ["crossovers", "length_models", "lengths", "lengths_gaps"]
+    names += ["crossovers", "length_models", "lengths", "lengths_gaps", "decode", "decode_jobs", "decode_gaps"]
     assert sorted(path.name for path in Path("tables").iterdir()) == sorted(
         [*(f"{name}.csv" for name in names), "tidy"]
     )

@@ -61,3 +61,36 @@ class TestModel:
             assert int(used.position) == 3
             used.restart()
             assert torch.equal(used.step(torch.tensor([[1]])), fresh.step(torch.tensor([[1]])))
+
+    def test_the_parts_are_all_operations_of_a_step(self) -> None:
+        """Each that a kernel may run, as often: what is predicted from them would miss some otherwise."""
+        from collections import Counter
+        from typing import Any
+
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        from launchbench.decode.model import Decoder, Shape
+        from launchbench.decode.parts import parts_of
+
+        views = ("view", "permute", "transpose", "unbind", "_unsafe_view", "expand", "detach", "slice", "select")
+
+        class Counting(TorchDispatchMode):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                name = func.overloadpacket.__name__
+                if name not in (*views, "reshape", "_reshape_alias", "t", "unsqueeze", "squeeze"):
+                    seen[name] += 1
+                return func(*args, **(kwargs or {}))
+
+        model = Decoder(Shape(layers=3, width=32, heads=4, context=8, vocabulary=16, batch=2), seed=3).eval()
+        counts = []
+        parts = parts_of(model)
+        with torch.no_grad():
+            for works in ([lambda: model.step(torch.zeros(2, 1, dtype=torch.long))], parts.values()):
+                seen: Counter[str] = Counter()
+                with Counting():
+                    for work in works:
+                        work()
+                seen.pop("zeros", None)
+                counts.append(seen)
+        assert counts[0] == counts[1] and counts[0]["addmm"] == 4 * 3 + 1

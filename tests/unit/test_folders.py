@@ -106,7 +106,7 @@ def test_results_that_are_not_there_are_told(capsys: pytest.CaptureFixture[str])
     assert "does not exist" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["measure", "--launch-count", "8"], ["pointers"], ["lengths"]])
+@pytest.mark.parametrize("command", [["measure", "--launch-count", "8"], ["pointers"], ["lengths"], ["decode"]])
 def test_nothing_is_measured_that_cannot_be_filed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("own.yaml").write_text("results_dir: /proc/launchbench\n")  # where not even root may
     assert main([*command, "--label", "t4", "--config", "own.yaml"]) == 1

@@ -341,8 +341,10 @@ def test_a_frame_of_other_columns(change: str) -> None:
 def test_the_schema_lists_every_column_with_its_unit() -> None:
     tables = json.loads(tables_schema())
     lengths = ["length_repetitions", "lengths", "length_models", "crossovers", "lengths_gaps"]
+    decode = ["decode_repetitions", "decode", "decode_jobs", "decode_gaps"]
     launch = ["raw", "tidy", "trials", "modes", "anatomy", "summary", "unmeasured", "fits", "spread", "gaps"]
-    assert list(tables) == [*launch, "cure_repetitions", "pointers", "pointers_gaps", "cures", *lengths, "published"]
+    pointers = ["cure_repetitions", "pointers", "pointers_gaps", "cures"]
+    assert list(tables) == [*launch, *pointers, *lengths, *decode, "published"]
     for name, entries in tables.items():
         table = TABLES[name][1]
         assert [entry["name"] for entry in entries] == [column.name for column in table]

@@ -41,7 +41,7 @@ SHORT = {
 }
 """Settings with which a job has little to do."""
 
-RULES = ("build", "measure", "pointers", "lengths", "aggregate", "report")
+RULES = ("build", "measure", "pointers", "lengths", "decode", "aggregate", "report")
 
 
 @dataclass(frozen=True)

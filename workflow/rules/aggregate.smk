@@ -6,6 +6,7 @@ rule aggregate:
         receipts=lambda wildcards: PLAN.all_receipts(),
         pointers=lambda wildcards: POINTERS.receipts(),
         lengths=lambda wildcards: LENGTHS.receipts(),
+        decode=lambda wildcards: DECODE.receipts(),
     output:
         tidy=directory(f"{BUILD}/tables/tidy"),
         summary=report(
@@ -82,6 +83,19 @@ rule aggregate:
             labels={"table": "until which kernel length a graph helps"},
         ),
         lengths_gaps=f"{BUILD}/tables/lengths_gaps.csv",
+        decode=report(
+            f"{BUILD}/tables/decode.csv",
+            category="Tables",
+            caption="../report/decode_table.rst",
+            labels={"table": "the decode step over batch and width"},
+        ),
+        decode_jobs=report(
+            f"{BUILD}/tables/decode_jobs.csv",
+            category="Tables",
+            caption="../report/decode_jobs.rst",
+            labels={"table": "the decode step, predicted and measured"},
+        ),
+        decode_gaps=f"{BUILD}/tables/decode_gaps.csv",
     log:
         f"{BUILD}/logs/aggregate.log",
     conda:
@@ -92,6 +106,7 @@ rule aggregate:
         cached=lambda wildcards: PLAN.cached(),
         cached_pointers=lambda wildcards: POINTERS.cached(),
         cached_lengths=lambda wildcards: LENGTHS.cached(),
+        cached_decode=lambda wildcards: DECODE.cached(),
         out=subpath(output.summary, parent=True),
     message:
         "join the results"

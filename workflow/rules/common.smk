@@ -5,8 +5,10 @@ from launchbench.workflow.extra import ExtraPlan
 from launchbench.workflow.plan import Plan
 from launchbench.workflow.published import published_identity
 from launchbench.build.compile import build_flags
+from launchbench.decode import installed
 from launchbench.sources import (
     AGGREGATING_MODULES,
+    DECODE_MODULES,
     LENGTHS_MODULES,
     MEASURING_MODULES,
     POINTERS_MODULES,
@@ -33,6 +35,7 @@ hand_to_commands(CONFIG)
 PLAN = Plan(CONFIG, again=measures_again)
 POINTERS = ExtraPlan(PLAN, "pointers")
 LENGTHS = ExtraPlan(PLAN, "lengths")
+DECODE = ExtraPlan(PLAN, "decode")
 or_exit(PLAN.cells)  # asks for the cards once, before any rule does
 BUILD = CONFIG.build_dir
 REPORTS = CONFIG.reports_dir

@@ -10,6 +10,8 @@ rule measure:
         receipt=f"{BUILD}/cells/{{site}}/{{label}}/{{card}}/n{{launch_count}}.t{{trial}}.{{lost}}.json",
     log:
         f"{BUILD}/logs/measure/{{site}}/{{label}}/{{card}}/n{{launch_count}}.t{{trial}}.{{lost}}.log",
+    # Before the decode step, which is predicted from what a launch costs.
+    priority: 1
     conda:
         "../envs/launchbench.yaml"
     threads: 1

@@ -30,7 +30,7 @@ from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MAX_LAUNCH_COUNT
 
 Cards = Literal["visible", "listed", "none"]
 VirtualResults = Literal["refuse", "allow"]
-Extra = Literal["pointers", "lengths"]
+Extra = Literal["pointers", "lengths", "decode"]
 
 MAX_PROBLEMS = 50
 SETTINGS_VARIABLE = "LAUNCHBENCH_SETTINGS"
@@ -140,7 +140,8 @@ class Config(_Strict):
     extras: Annotated[tuple[Extra, ...], _EXTRAS] = Field(
         (),
         description="what else is done once on each card: pointers = replays after a free, compute-sanitizer, cures; "
-        "lengths = kernels of chosen lengths, by both clocks",
+        "lengths = kernels of chosen lengths, by both clocks; "
+        "decode = a transformer's decode step, eager and as a graph, where PyTorch is installed",
     )
     trials: Annotated[int, whole(1, 1000)] = Field(
         3, description="fresh processes for each card and N, each a job of its own"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 
 
@@ -9,8 +10,18 @@ def unable() -> str:
     """Why no decode step can be run here; empty if it can."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install torch)"
-    import torch
-
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # a library that it is linked to is missing
+        return f"PyTorch cannot be loaded: {' '.join(str(error).split())[:300]}"
     if not torch.cuda.is_available():
         return f"PyTorch {torch.__version__} sees no CUDA device"
     return ""
+
+
+def installed() -> str:
+    """Version of the installed PyTorch, ``none`` without; imports nothing: the Snakefile asks."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from launchbench.results import lengths_words, pointers_words
+from launchbench.results import decode_words, lengths_words, pointers_words
 
 LAYOUT = ("site", "label", "card")
 
@@ -25,7 +25,7 @@ PUBLISHED = "published"
 NO_SITE = "a folder among published figures, which is no site's: " + _PLACE
 
 LAUNCH = "launch"
-PREFIXES = {module.PREFIX: module.KIND for module in (pointers_words, lengths_words)}
+PREFIXES = {module.PREFIX: module.KIND for module in (pointers_words, lengths_words, decode_words)}
 """What names of files of other jobs than launch jobs begin with -> the job's kind. No launch job has such a name."""
 
 

@@ -19,6 +19,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.results import (
     anatomy_columns,
     columns,
+    decode_columns,
     lengths_columns,
     path_columns,
     pointers_columns,
@@ -202,6 +203,16 @@ TABLES = {
         lengths_columns.CROSSOVERS,
     ),
     "lengths_gaps": ("Files of lengths jobs that cannot be used; `build/tables/lengths_gaps.csv`.", columns.GAPS),
+    "decode_repetitions": (
+        "One timed repetition of the decode step, eager or graph; the CSVs of decode jobs under `results/`.",
+        decode_columns.DECODE_REPETITIONS,
+    ),
+    "decode": ("One row per decode job, batch and width; `build/tables/decode.csv`.", decode_columns.DECODE),
+    "decode_jobs": (
+        "One row per decode job: what was predicted, or why it was not run; `build/tables/decode_jobs.csv`.",
+        decode_columns.DECODE_JOBS,
+    ),
+    "decode_gaps": ("Files of decode jobs that cannot be used; `build/tables/decode_gaps.csv`.", columns.GAPS),
     "published": (
         "What others have published, never mixed with results; the CSVs in `results/published/`.",
         published_columns.PUBLISHED,
