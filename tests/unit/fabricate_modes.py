@@ -17,7 +17,7 @@ from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, Edit, write_job
 class ModeModel(CostModel):
     """As ``CostModel``; ``dependent`` multiplies a launch or node with programmatic edges, ``floor`` is an increment.
 
-    ``floor`` holds for memory, a register takes a tenth.
+    ``floor`` holds for memory, a register takes a tenth. A native loop goes at the pace of the slower side.
     """
 
     dependent: float = 0.8
@@ -25,6 +25,8 @@ class ModeModel(CostModel):
 
     def mode_us(self, mode: str, n: int, launch_path: str, kernel: str, placement: int) -> float:
         """GPU time of one execution in any mode."""
+        if mode == "loop" and launch_path == "native-driver":
+            return super().mode_us(mode, n, launch_path, kernel, placement) + n * max(0.0, self.pace - self.issue)
         if mode.endswith("-dependent"):
             return self.dependent * super().mode_us(mode.removesuffix("-dependent"), n, launch_path, kernel, placement)
         if mode.startswith("fused"):
@@ -38,11 +40,13 @@ def write_modes(
     *,
     trials: int = 3,
     capability: tuple[int, int] = (9, 0),
+    model: ModeModel | None = None,
     edit: Edit | None = None,
     **options: Any,
 ) -> None:
     """As many jobs as trials for each N; options as in :func:`write_job`."""
-    options = {"model": ModeModel(), "launch_paths": ("native-driver",), **options}
+    model = model or ModeModel()
+    options = {"model": model, "launch_paths": ("native-driver",), **options}
     for n in launch_counts:
         of_kernel = {kernel: modes_of("native-driver", kernel, n, capability) for kernel in ("tiny", "empty")}
         more = [mode for mode, why in of_kernel["tiny"].items() if not why and mode not in ("loop", "replay")]
@@ -51,6 +55,8 @@ def write_modes(
             for block in record["blocks"]:
                 own = of_kernel[block["kernel"]] if block["launch_path"] == "native-driver" else {}
                 block["not_timed"] = {mode: why for mode, why in own.items() if why}
+            native = (raw["launch_path"] == "native-driver") & raw["mode"].isin(("loop", "loop-dependent"))
+            raw.loc[native, "issue_us"] *= model.issue / max(model.issue, model.pace)
             changed = edit(record, raw) if edit else None
             raw = raw if changed is None else changed
             return raw[(raw["kernel"] == "tiny") | ~raw["mode"].str.startswith("fused")]

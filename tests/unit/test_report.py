@@ -114,7 +114,7 @@ def drawn() -> None:
 def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "drawn" not in request.fixturenames:
         files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-        for module in (report.figures, report.lengths_figure):
+        for module in (report.figures, report.anatomy_figures, report.lengths_figure):
             monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
 
 
@@ -520,10 +520,11 @@ def test_the_page_is_self_contained(four_cards: tuple[Path, Page]) -> None:
 
 
 def test_images_have_a_text_that_carries_the_message(four_cards: tuple[Path, Page]) -> None:
-    speedup, times, lengths, placements = (str(image["alt"]) for image in four_cards[1].all("img"))
+    speedup, times, paid, placements, lengths = (str(image["alt"]) for image in four_cards[1].all("img"))
     assert re.search(r"h200 3\.0\d at N = 8 to 5\.5\d at N = 4,096", speedup)
     assert re.search(r"h200 loop 36\.\d µs at N = 8 to 17,\d00 µs at N = 4,096, replay 1[12]\.\d µs", times)
     assert re.search(r"at N = 512: .*h200 loop 4\.1\d–4\.2\d, replay 0\.74\d–0\.78\d\.$", placements)  # noqa: RUF001
+    assert "h200: Replays until capture, instantiation and upload are paid for: " in paid
     assert lengths.endswith("one panel per N. No results yet.")
 
 

@@ -4,6 +4,9 @@ FIGURES = {
     "speedup": "Speed-up of replay over the loop",
     "times": "Loop and replay over N",
     "placements": "Distribution over placements",
+    "anatomy": "What a launch consists of",
+    "ladder": "From the loop down to one kernel",
+    "break_even": "When a graph has paid for itself",
     "kernel_length": "Speed-up over kernel length",
 }
 

@@ -64,7 +64,7 @@ def _card_answer(card: str, rows: list[Row], at: int, launch_path: str) -> str:
         f"{number(row['replay_us_per_node'])} µs per node; {_versus(row)}."
     )
     others = several(_at(other, "speedup", "") for other in rows if other is not row)
-    return first + (f" Speed-up at the other N: {others}." if others else "") + _pays(rows)
+    return first + (f" Speed-up at the other N: {others}." if others else "") + pays(rows)
 
 
 def _at(row: Row, column: str, unit: str = " µs") -> str:
@@ -83,7 +83,8 @@ def _versus(row: Row) -> str:
     return f"the graph does not help measurably: its speed-up is {value}"
 
 
-def _pays(rows: list[Row]) -> str:
+def pays(rows: list[Row]) -> str:
+    """After how many replays a graph has paid for itself, over the N of a card; begins with a space."""
     known = [row for row in rows if not math.isnan(row["break_even_replays"])]
     paid = [
         f"{replays(row)} at N = {row['launch_count']:,}" for row in known if math.isfinite(row["break_even_replays"])

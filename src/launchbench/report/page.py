@@ -13,7 +13,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from launchbench.aggregate.spread import spread
-from launchbench.report import explain, figures, lengths, lengths_figure, placements, sections
+from launchbench.report import (
+    anatomy,
+    anatomy_figures,
+    anatomy_tables,
+    explain,
+    figures,
+    lengths,
+    lengths_figure,
+    placements,
+    sections,
+)
 from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load
@@ -21,7 +31,7 @@ from launchbench.report.origins import origins
 from launchbench.report.pointers import section
 from launchbench.report.published import marks, table, told
 from launchbench.report.rendering import environment
-from launchbench.report.sidebyside import LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
+from launchbench.report.sidebyside import COMMAND, LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.results.published import NO_FIGURES, read_published
@@ -32,12 +42,12 @@ PRIMARY = "native-driver"
 """The launch path of the headline: what the launches cost when no interpreter issues them."""
 
 TABLES = (
-    *("summary", "modes", "trials", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
+    *("summary", "modes", "anatomy", "trials", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
     *("lengths", "length_models", "crossovers", "lengths_gaps"),
 )
 """What the page links to, beside the folder of all repetitions."""
 
-FIGURES = ("speedup", "times", "placements", lengths_figure.FIGURE)
+FIGURES = ("speedup", "times", "placements", *anatomy_figures.FIGURES, lengths_figure.FIGURE)
 
 ANSWERS = {
     "native-driver": "Launches from a native loop",
@@ -84,7 +94,10 @@ def render(
     others = read_published(results_dir) if with_published else NO_FIGURES
     measured = sorted(set(comparison.compared["launch_count"]))
     overlay = {name: marks(others, name, comparison.launch_paths, measured) for name in ("speedup", "times")}
+    consists = anatomy.section(tables_dir, comparison)
+    paid = anatomy.break_even_sentences(comparison, path)
     drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
+    drawn |= anatomy_figures.draw(consists, comparison, path)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
@@ -96,6 +109,7 @@ def render(
         "speedup": explain.alt_speedup(comparison) + told(overlay["speedup"]),
         "times": explain.alt_times(comparison) + told(overlay["times"], "µs"),
         "placements": explain.alt_placements(comparison, points, path),
+        **anatomy.alternatives(consists, comparison, path, paid),
         lengths_figure.FIGURE: lengths.alternative(spun),
     }
     page = (
@@ -120,6 +134,16 @@ def render(
             placements_path=path,
             intervals=explain.intervals(comparison),
             summary=sections.summary(comparison, files_of.of_runs),
+            command=COMMAND,
+            anatomy=consists,
+            anatomy_told=anatomy.anatomy_sentences(consists),
+            anatomy_parts=anatomy_tables.parts(consists),
+            ladder_told=anatomy.ladder_sentences(consists),
+            ladder=anatomy_tables.ladder(consists),
+            break_even_told=paid,
+            placements_told=anatomy.placement_sentences(consists),
+            placements_table=anatomy_tables.placements(consists),
+            disturbed=anatomy_tables.disturbed(comparison),
             one_off=sections.one_off(comparison),
             fits=sections.fit_lines(comparison),
             published=table(others),

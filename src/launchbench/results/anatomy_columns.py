@@ -31,7 +31,7 @@ ANATOMY: tuple[Column, ...] = (
     Column("trials", "int", "fresh processes behind the figures", minimum=1),
     *_interval("loop", "GPU time of the loop per launch"),
     *_interval("issue", "host time of issuing one launch of the loop"),
-    *_interval("pace", "GPU time per launch of mode queued: the device's pace of launches that wait already"),
+    *_interval("pace", "GPU time per launch of mode queued: the device's pace of launches that are queued"),
     *_interval("node", "GPU time per node of a graph, by the mode in node_mode"),
     Column("node_mode", "str", "replay-batch where it was timed, else replay, which also holds one call a replay"),
     *_interval("graph_call", "host time of one graph launch"),
