@@ -554,7 +554,7 @@ def test_names_are_text(tmp_path: Path, name: str) -> None:
     write_sweep(tmp_path / "results", (8, 64), hostname="other", run=1, **options)
     page = render(tmp_path, ["t4"], (8, 64))
     assert not page.all("script")
-    assert len(page.all("img")) == 4
+    assert len(page.all("img")) == 5
     assert "49" not in page.tables["origins"][0]
     origins = {row[0]: row[1:] for row in page.tables["origins"]}
     assert origins["GPU: name"] == [shortened(name, 80)] * 2

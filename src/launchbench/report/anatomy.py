@@ -20,10 +20,10 @@ from launchbench.aggregate.trial_table import NOT_TIMED
 from launchbench.aggregate.verdict import SAME_WITHIN
 from launchbench.report.cells import Row, any_simulated, label_name
 from launchbench.report.comparison import Comparison, read_table
-from launchbench.report.explain import pays
+from launchbench.report.explain import by_label, pays
 from launchbench.results.anatomy_columns import CANNOT_TELL, DEVICE_PACE, HOST_ISSUE, PAST_DEPTH
 from launchbench.results.protocol import COMPARED_MODES, QUEUE_DEPTH
-from launchbench.wording import number, plural, several, span, with_interval
+from launchbench.wording import number, plural, several, span, whole, with_interval
 
 LADDER = ("loop", "loop-dependent", "replay", "replay-dependent", "fused-memory", "fused-register")
 """Modes from the dearest to the cheapest, as a rule."""
@@ -361,9 +361,12 @@ def _rungs(section: Section, name: str) -> str:
 
 def _paid_of_labels(comparison: Comparison, launch_path: str) -> list[str]:
     rows = comparison.rows(launch_path)
-    rows = rows[rows["break_even_replays"].notna()]
     told = []
-    for (label, virtual), group in rows.groupby(["label", "virtual"], sort=False):
-        at = [f"{span(own['break_even_replays'])} at N = {count:,}" for count, own in group.groupby("launch_count")]
-        told.append(f"{label_name(str(label), bool(virtual))}: {several(at)}.")
+    for name, group in by_label(rows[rows["break_even_replays"].notna()], comparison):
+        at = []
+        for count, own in group.groupby("launch_count"):
+            ends = (own["break_even_replays"].min(), own["break_even_replays"].max())
+            words = dict.fromkeys("never" if math.isinf(end) else whole(end) for end in ends)
+            at.append(f"{' to '.join(words)} at N = {count:,}")
+        told.append(f"{name}: {several(at)}.")
     return told
