@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from launchbench.aggregate.join import Tables, aggregate
-from launchbench.report import anatomy, anatomy_figures, anatomy_tables
+from launchbench.report import anatomy, anatomy_figures, anatomy_tables, page
 from launchbench.report.anatomy import Section, make_section
 from launchbench.report.cells import Table
 from launchbench.report.comparison import Comparison, compare
@@ -24,6 +24,7 @@ from launchbench.report.drawing import NO_RESULTS, styled
 from launchbench.wording import number
 from tests.unit.fabricate import CostModel, write_job, write_sweep
 from tests.unit.fabricate_modes import ModeModel, write_modes
+from tests.unit.test_report import render
 
 LABELS = ["t4", "h100"]
 COUNTS = (8, 512, 4096)
@@ -321,6 +322,31 @@ def test_no_results_are_drawn_as_such(tmp_path: Path) -> None:
         anatomy_figures.draw_break_even(comparison, "native-driver"),
     ):
         assert written(figure) == NO_RESULTS
+
+
+def test_the_page_has_the_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"svg": b"<svg/>", "png": b""}
+    for module in (page.figures, page.anatomy_figures, page.lengths_figure):
+        monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(page.FIGURES, files))
+
+    def loaded(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        raw.loc[(raw["mode"] == "loop") & (raw["repetition"] == 0), "gpu_us"] = np.nan
+
+    write_modes(tmp_path / "results", (512,), label="h100", card=1, hostname="<b>", edit=loaded)
+    write_modes(tmp_path / "results", (512,), label="h100", card=1, hostname="b", run=1, edit=loaded)
+    write_sweep(tmp_path / "results", (512,), label="t4", format=2)
+    shown = render(tmp_path, LABELS, (512,))
+    headings = ["anatomy", "ladder", "break-even", "placements", "disturbed"]
+    found = [attributes.get("id") for name, attributes in shown.tags if name in ("h2", "h3")]
+    assert [heading for heading in found if heading in headings] == headings
+    assert {"anatomy", "ladder", "one-off", "spread-of-placements", "disturbed"} <= set(shown.tables)
+    assert "h100 on <b>: a node of tiny differs by" in shown.text
+    assert (
+        shown.text.count("Of t4 only loop and replay have been measured; on a machine with that card: make report") == 1
+    )
+    assert shown.tables["anatomy"][1][0].startswith("h100 on <b> *")
+    assert not shown.all("b") and "no GPU time (6 repetitions)" in shown.text
+    assert (tmp_path / "reports" / "figures" / "break_even.png").exists()
 
 
 def test_another_launch_path_alone_has_no_anatomy(tmp_path: Path) -> None:
