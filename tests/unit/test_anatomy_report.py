@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from launchbench.aggregate.join import Tables, aggregate
-from launchbench.report import anatomy, anatomy_figures, anatomy_tables, page
+from launchbench.report import anatomy, anatomy_figures, anatomy_tables, page, sections
 from launchbench.report.anatomy import Section, make_section
 from launchbench.report.cells import Table
 from launchbench.report.comparison import Comparison, compare
@@ -289,7 +289,7 @@ def test_files_are_repeatable_and_simulated_cards_are_marked(tmp_path: Path) -> 
             assert "SIMULATED GPU INCLUDED" in written(figure)
 
 
-def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
+def test_many_cards_are_told_per_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few: dict[str, Any] = {"kernels": ("tiny",), "placements": 1, "full_placements": 1, "repetitions": 2}
     for card in range(60):
         label, issue = ("t4", 2.0 + card / 100) if card < 30 else ("h100", 4.0 + card / 100)
@@ -311,6 +311,14 @@ def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
     assert anatomy.break_even_sentences(comparison, "native-driver") == []
     text = anatomy.alternatives(section, comparison, "native-driver", [])
     assert text["break_even"].endswith("costs. t4: 10 to 12 at N = 64. h100: 4 to 5 at N = 64.")
+
+    assert len(sections.one_off(comparison).rows) == 60
+    monkeypatch.setattr(sections, "MAX_ROWS", 50)
+    costs = sections.one_off(comparison)
+    capture = number(ModeModel().once_us(64)[0])
+    assert [row[:4] for row in texts(costs)] == [[label, "native-driver", "64", capture] for label in LABELS]
+    assert [row[-1] for row in texts(costs)] == ["10 to 12", "4 to 5"]
+    assert costs.notes == ["60 rows are too many to list: smallest to largest card of each label."]
 
 
 def test_no_results_are_drawn_as_such(tmp_path: Path) -> None:

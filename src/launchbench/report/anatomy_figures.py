@@ -44,6 +44,9 @@ MAX_COUNTS = 4
 COLUMNS = 4
 """Panels side by side."""
 
+BESIDE = 0.06
+"""Octaves between the marks of two series at the same N: equal numbers of replays are common."""
+
 _PARTS = (
     ("issue", "host: issuing one launch", 0, ""),
     ("pace", "device: one queued launch", 1, ""),
@@ -206,6 +209,7 @@ def draw_ladder(section: Section) -> Figure:
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
         _over_counts(axes, counts, 6)
+        axes.tick_params(labelbottom=True)  # below it may be nothing
         below = ["N", *(f"{several(modes)}:\n{reason}" for reason, modes in untimed.items())]
         width = 100 // columns
         axes.set_xlabel("\n".join(_folded(text, width) for text in below), fontsize=8)
@@ -258,9 +262,9 @@ def draw_break_even(comparison: Comparison, launch_path: str) -> Figure:
     ends = rows[["break_even_replays", "break_even_replays_low", "break_even_replays_high"]].to_numpy(float)
     finite = ends[np.isfinite(ends)]
     never = 10.0 ** (math.ceil(math.log10(max(float(finite.max()), 1.0) if len(finite) else 1.0)) + 0.7)
-    for name, style in styles.items():
+    for position, (name, style) in enumerate(styles.items()):
         own = rows[rows["name"] == name]
-        _paid(left, own, style, never, comparison.many)
+        _paid(left, own, style, never, comparison.many, 2 ** (BESIDE * (position - (len(styles) - 1) / 2)))
         for column, dashes, fill in (("once_us", "solid", style["color"]), ("update_us", "dotted", "white")):
             known = own[own[column].notna()].groupby("launch_count")[column].median()
             look = {**style, "linestyle": dashes, "markerfacecolor": fill}
@@ -274,7 +278,8 @@ def draw_break_even(comparison: Comparison, launch_path: str) -> Figure:
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
     left.set_title(f"launches issued by {launch_path}")
-    right.set_title("paid once: making it (solid), or updating it (dotted)")
+    updated = ", or updating it (dotted)" if rows["update_us"].notna().any() else ""
+    right.set_title(f"paid once: making it (solid){updated}")
     handles = [Line2D([], [], label=wrapped(name), **style) for name, style in styles.items()]
     longest = max(len(line) for name in styles for line in wrapped(name).split("\n"))
     figure.legend(
@@ -296,7 +301,7 @@ def _rank(comparison: Comparison) -> Any:
     return order.index
 
 
-def _paid(axes: Axes, own: pd.DataFrame, style: dict[str, Any], never: float, many: bool) -> None:
+def _paid(axes: Axes, own: pd.DataFrame, style: dict[str, Any], never: float, many: bool, aside: float) -> None:
     columns = ("break_even_replays", "break_even_replays_low", "break_even_replays_high")
     if many:
         grouped = own["break_even_replays"].clip(upper=never).groupby(own["launch_count"])
@@ -305,6 +310,7 @@ def _paid(axes: Axes, own: pd.DataFrame, style: dict[str, Any], never: float, ma
     else:
         counts = own["launch_count"].to_numpy(float)
         values, low, high = (np.minimum(own[column].to_numpy(float), never) for column in columns)
+    counts = counts * aside
     bars = np.nan_to_num(np.abs(np.array([values - low, high - values])))
     # No line leads to "never", which is no number of replays.
     axes.plot(counts, np.where(values < never, values, np.nan), **{**style, "marker": "none"})
@@ -342,4 +348,4 @@ def _left_out(names: Sequence[str]) -> list[str]:
 
 def _notes(figure: Figure, notes: Sequence[str]) -> None:
     if notes:
-        figure.suptitle("; ".join(notes), fontsize=10)
+        figure.suptitle("\n".join(notes), fontsize=10)

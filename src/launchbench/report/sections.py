@@ -168,9 +168,10 @@ def one_off(comparison: Comparison) -> Table:
     """Costs paid once per graph, and the number of replays that pays for them."""
     rows = _ordered(comparison.compared, comparison)
     rows = rows[rows["kernel"] == "tiny"]
-    body = []
-    for row in rows.head(MAX_ROWS).to_dict("records"):
-        names = ("capture", "instantiate", "upload", "first_replay", "recapture", "update")
+    of_labels = len(rows) > MAX_ROWS
+    body = _one_off_of_labels(rows)[:MAX_ROWS] if of_labels else []
+    names = ("capture", "instantiate", "upload", "first_replay", "recapture", "update")
+    for row in [] if of_labels else rows.to_dict("records"):
         saved = row["loop_total_us"] - row["replay_total_us"]
         never = math.isinf(row["break_even_replays"])
         pays = Cell(replays(row), "a replay takes the host no less time than the loop" if never else "")
@@ -195,7 +196,23 @@ def one_off(comparison: Comparison) -> Table:
         "and the largest sample. A figure without brackets is one sample, which in the first block of a job holds "
         "what a process pays only once."
     )
-    return Table("one-off", caption, head, body, any_simulated(rows), cut(len(rows), MAX_ROWS, "summary.csv"))
+    told = f"{plural(len(rows), 'row')} are too many to list: smallest to largest card of each label."
+    return Table("one-off", caption, head, body, any_simulated(rows), [told] if of_labels else [])
+
+
+def _one_off_of_labels(rows: pd.DataFrame) -> list[list[Cell]]:
+    """The medians of the cards of each label, launch path and N, smallest to largest."""
+    body = []
+    for key, own in rows.groupby(["label", "virtual", "launch_path", "launch_count"], sort=False):
+        label, virtual, path, count = key
+        names = ("capture", "instantiate", "upload", "first_replay", "recapture", "update")
+        spans = [span(own[f"{name}_us"]) for name in names]
+        spans += [span(own["graph_bytes"] / 1024), span(own["loop_total_us"] - own["replay_total_us"])]
+        paid = own["break_even_replays"].dropna()
+        ends = dict.fromkeys("never" if math.isinf(end) else whole(end) for end in (paid.min(), paid.max()))
+        who = [Cell(label_name(str(label), bool(virtual)), plural(len(own), "card"), "row"), Cell(str(path))]
+        body.append([*who, Cell(f"{count:,}"), *map(Cell, spans), Cell(" to ".join(ends))])
+    return body
 
 
 def _one_off_cost(row: dict[Hashable, Any], name: str) -> Cell:
