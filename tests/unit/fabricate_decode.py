@@ -115,7 +115,7 @@ def _rows(times: Mapping[tuple[int, int], tuple[float, float]], repetitions: int
         for repetition in range(repetitions):
             for order, (mode, us) in enumerate(zip(("eager", "graph"), pair, strict=True)):
                 gpu = TOKENS * us * (1 + 1e-3 * float(rng.standard_normal()))
-                issue = 0.9 * gpu if mode == "eager" else 20.0
+                issue = 0.95 * gpu if mode == "eager" else 20.0
                 start = 1e5 * repetition
                 rows.append((batch, width, mode, repetition, order, TOKENS, start, gpu, issue, gpu + 8.0))
     return pd.DataFrame(rows, columns=[column.name for column in DECODE_REPETITIONS])

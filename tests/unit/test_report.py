@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from launchbench.aggregate.decode import write_decode_tables
 from launchbench.aggregate.join import aggregate
 from launchbench.aggregate.lengths import write_lengths_tables
 from launchbench.aggregate.pointers import write_pointers_tables
@@ -94,6 +95,7 @@ def render(
     write_tables(results, build / "tables", build / "cache", wanted, counts, failures or [])
     write_pointers_tables(results, build / "tables")
     write_lengths_tables(results, build / "tables")
+    write_decode_tables(results, build / "tables")
     path = report.render(base / "build" / "tables", results, base / "reports", labels or LABELS, counts)
     assert path == base / "reports" / "comparison.html"
     return Page(path.read_text(encoding="utf-8"))
@@ -114,7 +116,7 @@ def drawn() -> None:
 def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "drawn" not in request.fixturenames:
         files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-        for module in (report.figures, report.anatomy_figures, report.lengths_figure):
+        for module in (report.figures, report.anatomy_figures, report.lengths_figure, report.decode_figure):
             monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
 
 
@@ -520,12 +522,13 @@ def test_the_page_is_self_contained(four_cards: tuple[Path, Page]) -> None:
 
 
 def test_images_have_a_text_that_carries_the_message(four_cards: tuple[Path, Page]) -> None:
-    speedup, times, paid, placements, lengths = (str(image["alt"]) for image in four_cards[1].all("img"))
+    speedup, times, paid, placements, lengths, decode = (str(image["alt"]) for image in four_cards[1].all("img"))
     assert re.search(r"h200 3\.0\d at N = 8 to 5\.5\d at N = 4,096", speedup)
     assert re.search(r"h200 loop 36\.\d µs at N = 8 to 17,\d00 µs at N = 4,096, replay 1[12]\.\d µs", times)
     assert re.search(r"at N = 512: .*h200 loop 4\.1\d–4\.2\d, replay 0\.74\d–0\.78\d\.$", placements)  # noqa: RUF001
     assert "h200: Replays until capture, instantiation and upload are paid for: " in paid
     assert lengths.endswith("one panel per N. No results yet.")
+    assert decode.endswith("a line for each width. No results yet.")
 
 
 def test_tables_are_readable_without_seeing_them(four_cards: tuple[Path, Page]) -> None:
@@ -554,7 +557,7 @@ def test_names_are_text(tmp_path: Path, name: str) -> None:
     write_sweep(tmp_path / "results", (8, 64), hostname="other", run=1, **options)
     page = render(tmp_path, ["t4"], (8, 64))
     assert not page.all("script")
-    assert len(page.all("img")) == 5
+    assert len(page.all("img")) == 6
     assert "49" not in page.tables["origins"][0]
     origins = {row[0]: row[1:] for row in page.tables["origins"]}
     assert origins["GPU: name"] == [shortened(name, 80)] * 2

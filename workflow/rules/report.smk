@@ -8,6 +8,7 @@ FIGURES = {
     "ladder": "From the loop down to one kernel",
     "break_even": "When a graph has paid for itself",
     "kernel_length": "Speed-up over kernel length",
+    "decode": "The decode step over batch and width",
 }
 
 
@@ -28,6 +29,9 @@ rule report:
         length_models=rules.aggregate.output.length_models,
         crossovers=rules.aggregate.output.crossovers,
         lengths_gaps=rules.aggregate.output.lengths_gaps,
+        decode=rules.aggregate.output.decode,
+        decode_jobs=rules.aggregate.output.decode_jobs,
+        decode_gaps=rules.aggregate.output.decode_gaps,
     output:
         page=report(
             f"{REPORTS}/comparison.html",

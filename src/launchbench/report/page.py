@@ -17,6 +17,8 @@ from launchbench.report import (
     anatomy,
     anatomy_figures,
     anatomy_tables,
+    decode,
+    decode_figure,
     explain,
     figures,
     lengths,
@@ -31,7 +33,7 @@ from launchbench.report.origins import origins
 from launchbench.report.pointers import section
 from launchbench.report.published import marks, table, told
 from launchbench.report.rendering import environment
-from launchbench.report.sidebyside import COMMAND, LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
+from launchbench.report.sidebyside import COMMAND, DECODE_COMMAND, LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.results.published import NO_FIGURES, read_published
@@ -44,10 +46,11 @@ PRIMARY = "native-driver"
 TABLES = (
     *("summary", "modes", "anatomy", "trials", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
     *("lengths", "length_models", "crossovers", "lengths_gaps"),
+    *("decode", "decode_jobs", "decode_gaps"),
 )
 """What the page links to, beside the folder of all repetitions."""
 
-FIGURES = ("speedup", "times", "placements", *anatomy_figures.FIGURES, lengths_figure.FIGURE)
+FIGURES = ("speedup", "times", "placements", *anatomy_figures.FIGURES, lengths_figure.FIGURE, decode_figure.FIGURE)
 
 ANSWERS = {
     "native-driver": "Launches from a native loop",
@@ -91,13 +94,14 @@ def render(
     points = placements.points(comparison, tables_dir, path)
     files_of = _Files(results_dir, reports_dir)
     spun = lengths.section(tables_dir, config_labels, files_of.of_file)
+    decoded = decode.section(tables_dir, config_labels, files_of.of_file)
     others = read_published(results_dir) if with_published else NO_FIGURES
     measured = sorted(set(comparison.compared["launch_count"]))
     overlay = {name: marks(others, name, comparison.launch_paths, measured) for name in ("speedup", "times")}
     consists = anatomy.section(tables_dir, comparison)
     paid = anatomy.break_even_sentences(comparison, path)
     drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
-    drawn |= anatomy_figures.draw(consists, comparison, path)
+    drawn |= anatomy_figures.draw(consists, comparison, path) | decode_figure.draw(decoded)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
@@ -111,16 +115,19 @@ def render(
         "placements": explain.alt_placements(comparison, points, path),
         **anatomy.alternatives(consists, comparison, path, paid),
         lengths_figure.FIGURE: lengths.alternative(spun),
+        decode_figure.FIGURE: decode.alternative(decoded),
     }
     page = (
         environment()
         .get_template("comparison.html.j2")
         .render(
-            simulated=comparison.simulated or pointers.simulated or spun.simulated,
+            simulated=comparison.simulated or pointers.simulated or spun.simulated or decoded.simulated,
             pointers=pointers,
             pointers_command=POINTERS_COMMAND,
             lengths=spun,
             lengths_command=LENGTHS_COMMAND,
+            decode=decoded,
+            decode_command=DECODE_COMMAND,
             simulated_word=SIMULATED,
             answers=_answers(comparison),
             figures={

@@ -18,6 +18,7 @@ from launchbench.wording import UNKNOWN, plural, several, shortened, span, whole
 COMMAND = "make report"
 POINTERS_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[pointers]'"
 LENGTHS_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[lengths]'"
+DECODE_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[decode]'"
 """Fills a column that nobody has measured, on a machine with that card."""
 
 MAX_NAMED = 5

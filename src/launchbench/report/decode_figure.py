@@ -1,0 +1,78 @@
+"""The figure of the decode step's speed-up over batch. Computes nothing: it draws what the tables hold."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from launchbench.report.decode import Section
+from launchbench.report.drawing import (
+    MAX_PANELS,
+    MAX_SERIES,
+    WIDTH,
+    empty_figure,
+    files_of,
+    styled,
+    styles_of,
+    watermark,
+    wrapped,
+)
+
+FIGURE = "decode"
+
+_HEIGHT = 4.2
+
+
+def draw(section: Section) -> dict[str, dict[str, bytes]]:
+    """Name of the figure -> suffix -> content of the file."""
+    with styled():
+        return {FIGURE: files_of(draw_decode(section))}
+
+
+def draw_decode(section: Section) -> Figure:
+    """Speed-up over batch, one panel per card: a line with intervals for each width."""
+    used = section.points[section.points["repetitions_used"] > 0]
+    cards = list(dict.fromkeys(used["card_name"]))
+    if not cards:
+        return empty_figure()
+    shown = cards[:MAX_PANELS]
+    widths = sorted(set(used["width"]))[:MAX_SERIES]
+    styles = styles_of([f"width {width:,}" for width in widths])
+    figure, grid = plt.subplots(
+        1, len(shown), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
+    )
+    for axes, card in zip(grid[0], shown, strict=True):
+        rows = used[used["card_name"] == card]
+        _prepare(axes, card, sorted(set(rows["batch"])))
+        for width, style in zip(widths, styles.values(), strict=True):
+            own: pd.DataFrame = rows[rows["width"] == width].sort_values("batch")
+            if len(own):
+                middle = own["speedup"].to_numpy(float)
+                bars = np.nan_to_num(np.abs(own[["speedup_low", "speedup_high"]].to_numpy(float).T - middle))
+                axes.errorbar(own["batch"], middle, yerr=bars, capsize=3, **style)
+        axes.set_ylim(bottom=0)
+    grid[0, 0].set_ylabel("speed-up of the graph\n(eager time / replay time)")
+    handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+    handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False)
+    cut = f"; {len(shown)} of {len(cards)} cards, the table has all" if len(shown) < len(cards) else ""
+    figure.suptitle(f"a token of every sequence, with 95 % intervals{cut}", fontsize=10)
+    watermark(figure, section.simulated)
+    return figure
+
+
+def _prepare(axes: Axes, card: str, batches: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(batches))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("batch (sequences decoded together)")
+    axes.set_title(wrapped(card))
+    axes.grid(True, color="0.9")
+    axes.set_axisbelow(True)
+    axes.axhline(1, color="0.45", linewidth=1, linestyle=":", zorder=1)
