@@ -334,7 +334,7 @@ def test_no_results_are_drawn_as_such(tmp_path: Path) -> None:
 
 def test_the_page_has_the_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"svg": b"<svg/>", "png": b""}
-    for module in (page.figures, page.anatomy_figures, page.lengths_figure):
+    for module in (page.figures, page.anatomy_figures, page.lengths_figure, page.paths_figure):
         monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(page.FIGURES, files))
 
     def loaded(record: dict[str, Any], raw: pd.DataFrame) -> None:

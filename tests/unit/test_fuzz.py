@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from launchbench.__main__ import main
-from launchbench.report import anatomy_figures, decode_figure, figures, lengths_figure
+from launchbench.report import anatomy_figures, decode_figure, figures, lengths_figure, paths_figure
 from launchbench.report.page import FIGURES
 from launchbench.results.files import read_results
 from launchbench.results.layout import find_files
@@ -290,7 +290,7 @@ def test_any_folder_becomes_a_page(
     vandalise(intact, base, damage)
     with pytest.MonkeyPatch.context() as patch:
         # Drawn is below, in fewer examples.
-        for module in (figures, anatomy_figures, lengths_figure, decode_figure):
+        for module in (figures, anatomy_figures, lengths_figure, paths_figure, decode_figure):
             patch.setattr(module, "draw", undrawn)
         run("report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables"))
     page = (base / "reports" / "comparison.html").read_text(encoding="utf-8")
@@ -340,7 +340,7 @@ def test_any_tables_become_a_page_or_one_line(
     path.write_text(text.getvalue(), encoding="utf-8")
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
-        for module in (figures, anatomy_figures, lengths_figure, decode_figure):
+        for module in (figures, anatomy_figures, lengths_figure, paths_figure, decode_figure):
             patch.setattr(module, "draw", undrawn)
         status = main(["report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables")])
     assert status in (0, 1), said.getvalue()

@@ -116,7 +116,8 @@ def drawn() -> None:
 def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "drawn" not in request.fixturenames:
         files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-        for module in (report.figures, report.anatomy_figures, report.lengths_figure, report.decode_figure):
+        drawing = (report.figures, report.anatomy_figures, report.lengths_figure, report.decode_figure)
+        for module in (*drawing, report.paths_figure):
             monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
 
 
@@ -522,7 +523,9 @@ def test_the_page_is_self_contained(four_cards: tuple[Path, Page]) -> None:
 
 
 def test_images_have_a_text_that_carries_the_message(four_cards: tuple[Path, Page]) -> None:
-    speedup, times, paid, placements, lengths, decode = (str(image["alt"]) for image in four_cards[1].all("img"))
+    told = [str(image["alt"]) for image in four_cards[1].all("img")]
+    speedup, times, paid, placements, paths, lengths, decode = told
+    assert paths.startswith("Launch paths at N = 512, smallest to largest over the cards: native-driver ")
     assert re.search(r"h200 3\.0\d at N = 8 to 5\.5\d at N = 4,096", speedup)
     assert re.search(r"h200 loop 36\.\d µs at N = 8 to 17,\d00 µs at N = 4,096, replay 1[12]\.\d µs", times)
     assert re.search(r"at N = 512: .*h200 loop 4\.1\d–4\.2\d, replay 0\.74\d–0\.78\d\.$", placements)  # noqa: RUF001
@@ -557,7 +560,7 @@ def test_names_are_text(tmp_path: Path, name: str) -> None:
     write_sweep(tmp_path / "results", (8, 64), hostname="other", run=1, **options)
     page = render(tmp_path, ["t4"], (8, 64))
     assert not page.all("script")
-    assert len(page.all("img")) == 6
+    assert len(page.all("img")) == 7
     assert "49" not in page.tables["origins"][0]
     origins = {row[0]: row[1:] for row in page.tables["origins"]}
     assert origins["GPU: name"] == [shortened(name, 80)] * 2

@@ -7,6 +7,7 @@ FIGURES = {
     "anatomy": "What a launch consists of",
     "ladder": "From the loop down to one kernel",
     "break_even": "When a graph has paid for itself",
+    "launch_paths": "Launch paths",
     "kernel_length": "Speed-up over kernel length",
     "decode": "The decode step over batch and width",
 }

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
+from launchbench.report.cells import path_name
 from launchbench.report.comparison import SIMULATED, Comparison
 from launchbench.report.drawing import (
     MAX_SERIES,
@@ -33,6 +34,9 @@ from launchbench.report.drawing import (
 from launchbench.report.overlay import draw_marks
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.wording import number
+
+MAX_ACROSS = 4
+"""Panels of launch paths in a row."""
 
 
 def draw(
@@ -203,9 +207,15 @@ def _path_panels(comparison: Comparison, ylabel: str) -> tuple[Figure, list[tupl
     paths = comparison.launch_paths
     if not paths:
         return empty_figure(), []
-    figure, grid = plt.subplots(1, len(paths), figsize=(WIDTH, 4.4), squeeze=False, layout="constrained", sharey=True)
+    across = min(len(paths), MAX_ACROSS)
+    down = -(-len(paths) // across)
+    size = (WIDTH, 4.4 if down == 1 else 1 + 3 * down)
+    figure, grid = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained", sharey=True)
+    for axes in grid.flat[len(paths) :]:
+        axes.remove()
     counts = sorted(set(comparison.compared["launch_count"]))
-    for axes, path in zip(grid[0], paths, strict=True):
+    panels = list(zip(paths, grid.flat, strict=False))
+    for path, axes in panels:
         axes.set_xscale("log", base=2)
         shown = spread_out(counts, 10)
         axes.xaxis.set_major_locator(FixedLocator([float(count) for count in shown]))
@@ -214,11 +224,12 @@ def _path_panels(comparison: Comparison, ylabel: str) -> tuple[Figure, list[tupl
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(axis="x", rotation=45 if len(shown) > 6 else 0)
         axes.set_xlabel("N (launches or nodes)")
-        axes.set_title(f"launches issued by {path}")
+        axes.set_title(path_name(path) if len(paths) > 2 else f"launches issued by {path}")
         axes.grid(True, color="0.9")
         axes.set_axisbelow(True)
-    grid[0, 0].set_ylabel(ylabel)
-    return figure, list(zip(paths, grid[0], strict=True))
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
+    return figure, panels
 
 
 def _series(comparison: Comparison, rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -23,12 +23,14 @@ from launchbench.report import (
     figures,
     lengths,
     lengths_figure,
+    paths,
+    paths_figure,
     placements,
     sections,
 )
 from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row
-from launchbench.report.comparison import SIMULATED, Comparison, load
+from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
 from launchbench.report.published import marks, table, told
@@ -44,13 +46,18 @@ PRIMARY = "native-driver"
 """The launch path of the headline: what the launches cost when no interpreter issues them."""
 
 TABLES = (
-    *("summary", "modes", "anatomy", "trials", "fits", "gaps", "pointers", "cures", "pointers_gaps"),
+    *("summary", "modes", "anatomy", "trials", "unmeasured", "fits", "gaps"),
+    *("pointers", "cures", "pointers_gaps"),
     *("lengths", "length_models", "crossovers", "lengths_gaps"),
     *("decode", "decode_jobs", "decode_gaps"),
 )
 """What the page links to, beside the folder of all repetitions."""
 
-FIGURES = ("speedup", "times", "placements", *anatomy_figures.FIGURES, lengths_figure.FIGURE, decode_figure.FIGURE)
+FIGURES = (
+    *("speedup", "times", "placements"),
+    *anatomy_figures.FIGURES,
+    *(paths_figure.FIGURE, lengths_figure.FIGURE, decode_figure.FIGURE),
+)
 
 ANSWERS = {
     "native-driver": "Launches from a native loop",
@@ -102,6 +109,8 @@ def render(
     paid = anatomy.break_even_sentences(comparison, path)
     drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
     drawn |= anatomy_figures.draw(consists, comparison, path) | decode_figure.draw(decoded)
+    launched = paths.section(comparison, read_table(tables_dir, "unmeasured"))
+    drawn |= paths_figure.draw(comparison, launched.at)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)
@@ -116,6 +125,7 @@ def render(
         **anatomy.alternatives(consists, comparison, path, paid),
         lengths_figure.FIGURE: lengths.alternative(spun),
         decode_figure.FIGURE: decode.alternative(decoded),
+        paths_figure.FIGURE: paths.alternative(comparison, launched),
     }
     page = (
         environment()
@@ -124,6 +134,7 @@ def render(
             simulated=comparison.simulated or pointers.simulated or spun.simulated or decoded.simulated,
             pointers=pointers,
             pointers_command=POINTERS_COMMAND,
+            paths=launched,
             lengths=spun,
             lengths_command=LENGTHS_COMMAND,
             decode=decoded,
