@@ -127,6 +127,12 @@ def test_placements_say_what_one_buffer_is_worth(two_cards: Made) -> None:
     assert h100.startswith("h100: a node of tiny differs by 4.")
 
 
+@pytest.mark.parametrize(("low", "high", "percent"), [(9.0, 13.0, 30), (6.0, 11.0, 40)])
+def test_the_placement_farthest_from_the_mean_counts(low: float, high: float, percent: float) -> None:
+    modes = pd.DataFrame({"gpu_us": [10.0], "placement_low_us": [low], "placement_high_us": [high]})
+    assert anatomy.off_by(modes).tolist() == pytest.approx([percent])
+
+
 def test_a_place_that_does_not_matter_is_not_said_to(tmp_path: Path) -> None:
     write_modes(tmp_path, (64,), model=ModeModel(levels=(1.0,), empty_node=0.75))
     made = aggregate(tmp_path, [], ())
