@@ -232,6 +232,7 @@ def test_a_wrong_count_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         session=SimpleNamespace(state=lambda: None),
         pool=SimpleNamespace(address=256, size_bytes=1024),
         rng=np.random.default_rng(1),
+        make_loops={},
     )
     with pytest.raises(LaunchbenchError) as caught:
         blocks.measure_block(shared, "native-driver", "tiny", 1, 1)
