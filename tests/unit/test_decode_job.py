@@ -11,11 +11,12 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
 import launchbench.decode
-from launchbench.decode import job
+from launchbench.decode import job, nodes
 from launchbench.decode.predict import predict
 from launchbench.decode.stored import stored_costs
 from launchbench.errors import LaunchbenchError
@@ -155,6 +156,24 @@ def test_the_sweep_is_bounded() -> None:
     assert all(width % job.PROTOCOL.head_width == 0 for _, width in points)
 
 
+def test_launches_are_the_kernel_nodes_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings.driver import CUgraphNodeType
+
+    kernel, copy = CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL, CUgraphNodeType.CU_GRAPH_NODE_TYPE_MEMCPY
+    kinds = [kernel, copy, kernel, kernel]
+
+    def call(name: str, what: Any, most: int = 0) -> Any:
+        if name == "cuGraphNodeGetType":
+            return kinds[what]
+        assert (name, int(what)) == ("cuGraphGetNodes", 4711)
+        return list(range(most)), len(kinds)
+
+    monkeypatch.setattr(nodes, "call", call)
+    assert nodes.count_nodes(4711) == nodes.Counted(3, {"kernel": 3, "memcpy": 1})
+    kinds.clear()
+    assert nodes.count_nodes(4711) == nodes.Counted(0, {})
+
+
 # ---------------------------------------------------------------- the prediction
 
 
@@ -204,6 +223,13 @@ def test_stored_costs_are_those_of_the_newest_job_of_this_card_and_host(tmp_path
     record = next(path for path in tmp_path.rglob(f"{costs.run_id}.json"))
     assert json.loads(record.read_text())["started_utc"].startswith("2026-01-02T04:")
     assert costs.issue_us > 4 * costs.node_us > 0
+    # The device's pace is that of the one path with all modes, whoever issues: the host's is of a Python program.
+    raw = pd.read_csv(record.with_suffix(".csv"))
+    raw = raw[raw["kernel"] == "empty"]
+    loop = raw[(raw["launch_path"] == "cuda-python") & (raw["mode"] == "loop")]
+    assert costs.issue_us == pytest.approx((loop["issue_us"] / 512).median())
+    native = raw[raw["launch_path"] == "native-driver"].groupby("mode")["gpu_us"].median() / 512
+    assert (costs.node_us, costs.queued_us) == pytest.approx((native["replay"], native["queued"]))
 
 
 def test_why_there_are_no_stored_costs(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,10 @@ import torch
 from torch import Tensor
 
 from launchbench.decode.model import Decoder, Shape
+from launchbench.decode.nodes import Counted, count_nodes
 from launchbench.decode.parts import parts_of
 from launchbench.decode_step import GraphedStep
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import call
 from launchbench.measure.timing import without_garbage_collection
 from launchbench.results.decode import DecodeProtocol, StepPart, Torch
 
@@ -30,15 +28,6 @@ NEEDED_SHARE = 0.8
 
 class UnfitError(Exception):
     """A point that cannot be timed here, and why."""
-
-
-@dataclass
-class Counted:
-    """What a captured graph consists of; ``reason`` where that cannot be asked."""
-
-    launches: int | None = None
-    nodes: dict[str, int] = field(default_factory=dict)
-    reason: str | None = None
 
 
 def torch_facts() -> Torch:
@@ -96,7 +85,7 @@ class Bench:
         graph = _kept_graph(self.counted)
         self.graphed = GraphedStep(self.model.step, self.token, graph=graph)
         if graph is not None:
-            self.counted = count_nodes(graph)
+            self.counted = count_nodes(graph.raw_cuda_graph())
         self.largest_difference = self.largest_logit = float("nan")
 
     def check(self) -> None:
@@ -158,7 +147,7 @@ class Bench:
                 raise LaunchbenchError(f"decode: {counted.reason}")
             with torch.cuda.graph(graph):
                 part()
-            counted = count_nodes(graph)
+            counted = count_nodes(graph.raw_cuda_graph())
             graph.replay()
             replays = [timed(graph.replay, PART_REPLAYS, 0)["gpu_us"] for _ in range(PART_REPETITIONS)]
             device_us = float(np.median(replays)) / PART_REPLAYS
@@ -191,22 +180,6 @@ def release() -> None:
     """Give the memory of the last point back to the card."""
     gc.collect()
     torch.cuda.empty_cache()
-
-
-def count_nodes(graph: torch.cuda.CUDAGraph) -> Counted:
-    """Nodes of a kept graph by kind, asked of the driver.
-
-    Raises:
-        LaunchbenchError: the driver refused.
-    """
-    from cuda.bindings import driver
-
-    raw = driver.CUgraph(graph.raw_cuda_graph())
-    _, count = call("cuGraphGetNodes", raw, 0)
-    nodes, _ = call("cuGraphGetNodes", raw, count)
-    prefix = "CU_GRAPH_NODE_TYPE_"
-    kinds = Counter(call("cuGraphNodeGetType", node).name.removeprefix(prefix).lower() for node in nodes[:count])
-    return Counted(launches=kinds.get("kernel", 0), nodes=dict(sorted(kinds.items())))
 
 
 def _kept_graph(counted: Counted) -> torch.cuda.CUDAGraph | None:

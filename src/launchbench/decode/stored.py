@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
+
+import pandas as pd
 
 from launchbench.errors import LaunchbenchError
 from launchbench.results import flags
@@ -43,34 +46,40 @@ def stored_costs(results_dir: Path, uuid: str, hostname: str) -> StoredCosts | s
 
 
 def _costs(record: Record, path: Path) -> StoredCosts | None:
+    """The host's cost from the path that is most like PyTorch, the device's from the path that has all modes."""
     usable = [
         block for block in record.blocks if block.launch_path in PATHS and not flags.block_flag(block, record.protocol)
     ]
-    block = min(usable, key=_preference, default=None)
-    if block is None:
+    issuing = min(usable, key=_preference, default=None)
+    if issuing is None:
         return None
+    native = [block for block in usable if block.launch_path == "native-driver"]
+    pacing = min(native, key=_preference, default=issuing)
     try:
         raw = read_raw(record, path.parent)
     except LaunchbenchError:
         return None
-    own = raw[(raw["launch_path"] == block.launch_path) & (raw["kernel"] == block.kernel)]
-    own = own[own["attempt"] == block.attempt]
-    good = own[[reason == "" for reason in flags.row_reasons(own)]]
-    per_launch = good.assign(gpu_us=good["gpu_us"] / good["launch_count"] / good["replays"].clip(lower=1))
-    per_launch = per_launch.assign(issue_us=per_launch["issue_us"] / per_launch["launch_count"])
-    by_mode = per_launch.groupby("mode")
-    gpu, issue = (dict(by_mode[clock].median().items()) for clock in ("gpu_us", "issue_us"))
-    if not {"loop", "replay"} <= set(gpu):
+    host, device = _medians(raw, issuing, "issue_us"), _medians(raw, pacing, "gpu_us")
+    if "loop" not in host or "replay" not in device:
         return None
     return StoredCosts(
         run_id=record.run_id,
-        launch_path=block.launch_path,
-        kernel=block.kernel,
+        launch_path=issuing.launch_path,
+        kernel=pacing.kernel,
         launch_count=record.launch_count,
-        issue_us=issue["loop"],
-        node_us=gpu["replay"],
-        queued_us=gpu.get("queued"),
+        issue_us=host["loop"],
+        node_us=device["replay"],
+        queued_us=device.get("queued"),
     )
+
+
+def _medians(raw: pd.DataFrame, block: Block, clock: str) -> dict[Hashable, float]:
+    """Of a launch or node, for each mode of a block."""
+    own = raw[(raw["launch_path"] == block.launch_path) & (raw["kernel"] == block.kernel)]
+    own = own[own["attempt"] == block.attempt]
+    good = own[[reason == "" for reason in flags.row_reasons(own)]]
+    each = good[clock] / good["launch_count"] / good["replays"].clip(lower=1)
+    return dict(each.groupby(good["mode"]).median().items())
 
 
 def _preference(block: Block) -> tuple[int, int, int]:

@@ -81,8 +81,8 @@ class StoredCosts(_Part):
     """Costs of a launch that a launch job on the same card has measured; medians."""
 
     run_id: SafeName
-    launch_path: LaunchPath
-    kernel: Kernel
+    launch_path: LaunchPath = Field(description="that issued the launches of issue_us")
+    kernel: Kernel = Field(description="of the nodes and queued launches")
     launch_count: Size
     issue_us: Us = Field(description="host time of issuing one launch")
     node_us: Us = Field(description="replay time / N")
