@@ -119,6 +119,20 @@ def test_not_run_and_not_measured_are_two_things(tmp_path: Path) -> None:
     plt.close(figure)
 
 
+def test_tables_that_do_not_fit_together_still_make_a_section(tmp_path: Path) -> None:
+    write_decode_job(tmp_path / "results")
+    made(tmp_path)
+    path = tmp_path / "tables" / "decode.csv"
+    header = path.read_text().splitlines(keepends=True)[0]
+    zero = pd.read_csv(path, dtype=str).head(1).assign(eager_us="0.0", graph_us="0.0")
+    zero.to_csv(path, index=False)
+    [(_, sentences)] = section(tmp_path / "tables", ["t4"], lambda file: [(file, file)]).stories
+    assert sentences[1].startswith("Issuing takes \N{EN DASH} % of")
+    path.write_text(header)
+    found = section(tmp_path / "tables", ["t4"], lambda file: [(file, file)])
+    assert found.stories[0][1] == ["decode.csv has no row of this run."] and len(found.prediction_table.rows) == 1
+
+
 def test_many_cards_are_told_by_label(tmp_path: Path) -> None:
     for card in range(8):
         write_decode_job(tmp_path / "results", card=card, times={(1, 512): (4000.0 + card, 1000.0)}, repetitions=6)

@@ -22,7 +22,7 @@ from launchbench.wording import UNKNOWN, number, plural, several, shortened, spa
 CLOSE_PERCENT = 15.0
 """A prediction that misses by more is said to have missed."""
 
-HOST_SHARE = 0.9
+HOST_PERCENT = 90.0
 """As ``lengths_model``: where issuing fills this share of the GPU time, the host sets the pace."""
 
 MISSED = {"eager": "eager step", "graph": "replay", "speedup": "speed-up"}
@@ -90,6 +90,8 @@ def story(job: Row, points: list[Row]) -> list[str]:
     """What one card did: the step, its prediction, and where the graph stops helping."""
     if job["not_run"]:
         return [f"Not run: {job['not_run']}."]
+    if not points:
+        return ["decode.csv has no row of this run."]
     first = points[0]
     told = [_step(first), *_pace(first), *_predicted(job, first), *_bare(job, first)]
     for width in sorted({int(point["width"]) for point in points}):
@@ -130,9 +132,9 @@ def speedup(point: Row) -> str:
 def _pace(point: Row) -> list[str]:
     if math.isnan(point["speedup"]):
         return []
-    share = point["eager_issue_us"] / point["eager_us"]
-    what = f"Issuing takes {number(100 * share, 2)} % of the eager step's GPU time, so the "
-    if share >= HOST_SHARE:
+    share = _percent(point["eager_issue_us"], point["eager_us"])
+    what = f"Issuing takes {number(share, 2)} % of the eager step's GPU time, so the "
+    if share >= HOST_PERCENT:
         return [what + "host sets its pace: the card waits for launches."]
     return [what + "device sets its pace."]
 
@@ -164,7 +166,7 @@ def _missed(name: str, miss: float, job: Row, point: Row) -> str:
             return text + "in the step kernels take longer than in a row of their own kind, or lie further apart."
         return text + "in the step kernels take less than in a row of their own kind, or overlap."
     host = float(job["predicted_host_us"]) >= float(job["predicted_device_us"])
-    waited = float(point["eager_issue_us"]) >= HOST_SHARE * float(point["eager_us"])
+    waited = _percent(point["eager_issue_us"], point["eager_us"]) >= HOST_PERCENT
     if host != waited:
         told, seen = ("host", "device") if host else ("device", "host")
         return text + f"the {told} was predicted to set the pace, and the {seen} does."
@@ -183,8 +185,12 @@ def _bare(job: Row, point: Row) -> list[str]:
     )
     if math.isnan(point["speedup"]):
         return [f"{told}."]
-    shares = [number(100 * job[f"bare_{mode}_us"] / point[f"{mode}_us"], 2) for mode in ("eager", "graph")]
+    shares = [number(_percent(job[f"bare_{mode}_us"], point[f"{mode}_us"]), 2) for mode in ("eager", "graph")]
     return [f"{told}, {shares[0]} % and {shares[1]} % of what was measured: the rest is PyTorch's and the kernels'."]
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole > 0 else math.nan
 
 
 def _signed(percent: float) -> str:
