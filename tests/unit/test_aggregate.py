@@ -603,9 +603,14 @@ def test_written_tables_are_the_tables(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "t").iterdir()} == {"tidy", *(f"{name}.csv" for name in WHOLE)}
     repetitions = read_repetitions(tmp_path / "t", made.summary)
     pd.testing.assert_frame_equal(repetitions, made.tidy)
-    some = read_repetitions(tmp_path / "t", made.summary, ("native-driver", "tiny"))
+    some = read_repetitions(
+        tmp_path / "t",
+        made.summary,
+        ["flag", "gpu_us", "run_id"],
+        {"launch_path": ["native-driver"], "kernel": ["tiny"]},
+    )
     own = made.tidy[(made.tidy["launch_path"] == "native-driver") & (made.tidy["kernel"] == "tiny")]
-    pd.testing.assert_frame_equal(some, own.reset_index(drop=True))
+    pd.testing.assert_frame_equal(some, own[["run_id", "gpu_us", "flag"]].reset_index(drop=True))
     for name in WHOLE:
         pd.testing.assert_frame_equal(read_table(tmp_path / "t", name), getattr(made, name))
         table = tables.TABLES[name][1]

@@ -197,8 +197,7 @@ def check(base: Path) -> None:
     results, problems = read_results(base / "results")
     gaps = pd.read_csv(base / "tables" / "gaps.csv", keep_default_na=False, dtype=str)
     assert (gaps["reason"] != "").all()
-    files = csv_files(base / "tables" / "tidy")
-    read = [pd.read_csv(path, keep_default_na=False, na_values={"gpu_us": [""]}) for path in files]
+    read = [pd.read_parquet(path) for path in files_named("*.parquet", base / "tables" / "tidy")]
     tidy = pd.concat(read) if read else pd.DataFrame({"run_id": []})
     assert set(tidy["run_id"]) == {result.record.run_id for result in results}
     for result in results:
@@ -238,12 +237,12 @@ def damaged(base: Path, damage: tuple[int, list[str]]) -> None:
 def tabulate(base: Path, out: str = "tables") -> dict[str, bytes]:
     """Every file of the tables that the command writes."""
     run("aggregate", "--config", str(base / "config.yaml"), "--out", str(base / out))
-    return {str(path.relative_to(base / out)): path.read_bytes() for path in csv_files(base / out)}
+    return {str(path.relative_to(base / out)): path.read_bytes() for path in files_named("*.*", base / out)}
 
 
-def csv_files(folder: Path) -> list[Path]:
+def files_named(pattern: str, folder: Path) -> list[Path]:
     """All below it; a damaged site may have such a name and is none."""
-    return sorted(path for path in folder.rglob("*.csv") if path.is_file())
+    return sorted(path for path in folder.rglob(pattern) if path.is_file())
 
 
 def vandalise(intact: Path, base: Path, damage: tuple[int, list[str]]) -> None:
@@ -330,7 +329,7 @@ def test_any_tables_become_a_page_or_one_line(
     """Tables that were changed by hand between the two commands."""
     base = tmp_path_factory.getbasetemp() / "tables-fuzzed"
     vandalise(intact, base, (damage[0], []))
-    path = data.draw(st.sampled_from(csv_files(base / "tables")))
+    path = data.draw(st.sampled_from(files_named("*.csv", base / "tables")))
     rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
     row = data.draw(st.integers(0, len(rows) - 1))
     column = data.draw(st.integers(0, len(rows[row]) - 1))

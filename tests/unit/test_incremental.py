@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from launchbench.aggregate import cards, write
@@ -15,7 +16,8 @@ from launchbench.aggregate.cards import csv_text
 from launchbench.aggregate.join import aggregate
 from launchbench.aggregate.write import Written, write_tables
 from launchbench.errors import LaunchbenchError
-from launchbench.results import files
+from launchbench.results import columns, files
+from launchbench.results.parquet import parquet_bytes, parse_parquet
 from tests.unit.fabricate import uuid, write_job, write_sweep
 
 COUNTS = (8, 64)
@@ -92,10 +94,10 @@ def test_card_by_card_is_all_at_once(study: Study) -> None:
         assert made[f"{name}.csv"].decode() == csv_text(getattr(joint, name))
     parts = sorted(name for name in made if name.startswith("tidy/"))
     assert parts == sorted(
-        f"tidy/lab/{label}/{uuid(card)[4:12]}.csv" for card, label in enumerate(("t4", "h100", "t4"))
+        f"tidy/lab/{label}/{uuid(card)[4:12]}.parquet" for card, label in enumerate(("t4", "h100", "t4"))
     )
-    bodies = [made[name].decode().partition("\n") for name in parts]
-    assert bodies[0][0] + "\n" + "".join(body for _, _, body in bodies) == csv_text(joint.tidy)
+    bodies = [parse_parquet(made[name], columns.TIDY, name) for name in parts]
+    assert csv_text(pd.concat(bodies)) == csv_text(joint.tidy)
 
 
 def test_nothing_new_reads_no_result(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +135,10 @@ def _flip(path: Path) -> None:
 def _digit(path: Path) -> None:
     """Another number in what still is a table, or JSON."""
     data = path.read_bytes()
+    if path.suffix == ".parquet":
+        frame = parse_parquet(data, columns.TIDY, str(path))
+        path.write_bytes(parquet_bytes(frame.assign(gpu_us=frame["gpu_us"] + 1), columns.TIDY))
+        return
     at = data.index(b".", max(0, data.find(b'"rows"'))) + 1
     assert data[at : at + 1].isdigit()
     path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
@@ -160,7 +166,7 @@ def test_a_card_less(study: Study) -> None:
     made = study.tables()
     assert not any(card in name or card.encode() in data for name, data in made.items())
     assert made == study.cold()
-    assert (len(study.kept(".json")), len(study.kept(".csv"))) == (2, 2)
+    assert (len(study.kept(".json")), len(study.kept(".parquet"))) == (2, 2)
 
 
 def test_of_a_copied_job_one_counts_whichever_is_left(study: Study) -> None:
@@ -187,7 +193,7 @@ DAMAGES: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("suffix", [".json", ".csv"])
+@pytest.mark.parametrize("suffix", [".json", ".parquet"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_cache_gives_the_same_tables(study: Study, suffix: str, damage: str) -> None:
     before = study.tables()
@@ -230,7 +236,7 @@ def test_an_entry_of_another_content_that_vouches_for_itself(study: Study) -> No
 def test_editing_a_table_of_repetitions_does_not_last(study: Study) -> None:
     study.write()
     before = study.tables()
-    path = next((study.out / "tidy").rglob("*.csv"))
+    path = next((study.out / "tidy").rglob("*.parquet"))
     assert path.stat().st_nlink == 2
     path.write_bytes(path.read_bytes() + b"mine\n")
     study.write()
@@ -268,11 +274,11 @@ def test_where_files_cannot_be_linked_they_are_copied(study: Study, monkeypatch:
 
     study.write()
     before = study.tables()
-    assert {path.stat().st_nlink for path in (study.out / "tidy").rglob("*.csv")} == {2}
+    assert {path.stat().st_nlink for path in (study.out / "tidy").rglob("*.parquet")} == {2}
     monkeypatch.setattr(os, "link", refuse)
     study.write()
     assert study.tables() == before
-    assert {path.stat().st_nlink for path in (study.out / "tidy").rglob("*.csv")} == {1}
+    assert {path.stat().st_nlink for path in (study.out / "tidy").rglob("*.parquet")} == {1}
 
 
 def test_what_fails_leaves_the_tables_as_they_were(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:

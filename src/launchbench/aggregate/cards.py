@@ -23,7 +23,7 @@ import pandas as pd
 
 from launchbench.aggregate.join import join
 from launchbench.errors import LaunchbenchError
-from launchbench.results import tables
+from launchbench.results import columns, tables
 from launchbench.results.files import (
     TEMPORARY_PREFIX,
     Problem,
@@ -33,13 +33,14 @@ from launchbench.results.files import (
     write_atomically,
     writing,
 )
+from launchbench.results.parquet import parquet_bytes
 from launchbench.sources import AGGREGATING_MODULES, digest
 from launchbench.wording import one_line
 
 WHOLE = {name: tables.TABLES[name][1] for name in ("trials", "modes", "anatomy", "summary", "fits", "unmeasured")}
 """Tables that have the rows of all cards in one file."""
 
-LIBRARIES = ("numpy", "pandas", "pandera", "scipy")
+LIBRARIES = ("numpy", "pandas", "pandera", "pyarrow", "scipy")
 """Their releases are part of the identity: they compute and write the numbers."""
 
 
@@ -63,8 +64,7 @@ class CardTables:
     """Tables of one card.
 
     ``jobs`` are the records of the results that count, by run_id. ``rows`` has its rows of each of ``WHOLE``, as CSV
-    without a header. ``tidy`` is the file with all its repetitions, a CSV with its header; None where no result
-    counts.
+    without a header. ``tidy`` is the file with all its repetitions, as Parquet; None where no result counts.
     """
 
     jobs: Mapping[str, Path]
@@ -162,8 +162,8 @@ class Cache:
         joined = join(results)
         tidy = None
         if results:
-            data = csv_text(joined.tidy).encode()
-            tidy = self._folder / f"{card.slot}-{key[:16]}.csv"
+            data = parquet_bytes(joined.tidy, columns.TIDY)
+            tidy = self._folder / f"{card.slot}-{key[:16]}.parquet"
             _remove_folder(tidy)
             write_atomically(tidy, data)
         rows = {name: csv_text(getattr(joined, name), header=False) for name in WHOLE}

@@ -35,7 +35,7 @@ class Written:
 
 def card_file(folder: Path, site: str, label: str, card: str) -> Path:
     """Where the repetitions of one card are, under the folder ``tidy`` of the tables."""
-    return folder / site / label / f"{card}.csv"
+    return folder / site / label / f"{card}.parquet"
 
 
 def write_tables(

@@ -6,7 +6,7 @@ It chooses and names; it computes no statistic and pools nothing.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from launchbench.aggregate.write import card_file
 from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results import columns, tables
+from launchbench.results.parquet import parse_parquet
 from launchbench.results.protocol import COMPARED_MODES, LAUNCH_PATHS, QUEUE_DEPTH
 from launchbench.wording import shortened
 
@@ -133,38 +134,45 @@ def read_table(tables_dir: Path, name: str, only: Sequence[str] = ()) -> pd.Data
     Raises:
         LaunchbenchError: it is missing or is not what ``columns`` describes.
     """
-    return _read(tables_dir / f"{name}.csv", tables.TABLES[name][1], "aggregating the results makes it", only)
-
-
-def read_repetitions(tables_dir: Path, cards: pd.DataFrame, only: tuple[str, str] | None = None) -> pd.DataFrame:
-    """The repetitions of some cards, columns as in ``columns.TIDY``.
-
-    Args:
-        tables_dir: where ``aggregate`` wrote its tables.
-        cards: ``site``, ``label`` and ``card`` of each, at least one.
-        only: a launch path and a kernel; lines that do not name them are not looked at.
-
-    Raises:
-        LaunchbenchError: those of a card are missing or are not what ``columns`` describes.
-    """
-    keys = cards[["site", "label", "card"]].drop_duplicates().itertuples(index=False, name=None)
-    files = [card_file(tables_dir / "tidy", *key) for key in keys]
-    hint = "summary.csv has that card; aggregating the results makes both"
-    words = [f",{only[0]},{only[1]},"] if only else []
-    return pd.concat([_read(file, columns.TIDY, hint, words) for file in files], ignore_index=True)
-
-
-def _read(path: Path, table: tuple[columns.Column, ...], hint: str, only: Sequence[str]) -> pd.DataFrame:
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        reason = getattr(error, "strerror", None) or error
-        raise LaunchbenchError(escaped(f"{path}: cannot be read: {reason}; {hint}")) from error
+    path = tables_dir / f"{name}.csv"
+    data = _content(path, "aggregating the results makes it")
     if only:
         head, *lines = data.split(b"\n")
         words = [word.encode() for word in only]
         data = b"\n".join([head, *(line for line in lines if any(word in line for word in words)), b""])
-    return tables.parse_csv(io.BytesIO(data), table, str(path))
+    return tables.parse_csv(io.BytesIO(data), tables.TABLES[name][1], str(path))
+
+
+def read_repetitions(
+    tables_dir: Path,
+    cards: pd.DataFrame,
+    names: Collection[str] | None = None,
+    only: Mapping[str, Collection[str]] | None = None,
+) -> pd.DataFrame:
+    """The repetitions of some cards.
+
+    Args:
+        tables_dir: where ``aggregate`` wrote its tables.
+        cards: ``site``, ``label`` and ``card`` of each, at least one.
+        names: columns of ``columns.TIDY`` to read; all where None.
+        only: values that a row must have, by columns of text; all rows where None. Others are not looked at.
+
+    Raises:
+        LaunchbenchError: those of a card are missing, damaged or are not what ``columns`` describes.
+    """
+    keys = cards[["site", "label", "card"]].drop_duplicates().itertuples(index=False, name=None)
+    files = [card_file(tables_dir / "tidy", *key) for key in keys]
+    hint = "summary.csv has that card; aggregating the results makes both"
+    read = [parse_parquet(_content(file, hint), columns.TIDY, str(file), names, only) for file in files]
+    return pd.concat(read, ignore_index=True)
+
+
+def _content(path: Path, hint: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise LaunchbenchError(escaped(f"{path}: cannot be read: {reason}; {hint}")) from error
 
 
 def compare(

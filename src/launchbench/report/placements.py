@@ -9,6 +9,9 @@ import pandas as pd
 from launchbench.report.comparison import Comparison, read_repetitions
 from launchbench.results.protocol import COMPARED_MODES
 
+_READ = {"run_id", "launch_path", "kernel", "launch_count", "attempt", "mode", "placement", "repetition", "replays"}
+_READ |= {"gpu_us", "flag"}
+
 
 def points(comparison: Comparison, tables_dir: Path, launch_path: str) -> pd.DataFrame | None:
     """Marks of the compared cards; None with many cards, whose repetitions are too many to be worth reading.
@@ -19,7 +22,8 @@ def points(comparison: Comparison, tables_dir: Path, launch_path: str) -> pd.Dat
     if comparison.many or comparison.compared.empty:
         return None
     rows = comparison.rows(launch_path)
-    tidy = read_repetitions(tables_dir, comparison.compared, (launch_path, "tiny"))
+    drawn = {"launch_path": [launch_path], "kernel": ["tiny"], "mode": COMPARED_MODES}
+    tidy = read_repetitions(tables_dir, comparison.compared, _READ, drawn)
     return marks(tidy, rows)
 
 
@@ -27,7 +31,7 @@ def marks(tidy: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each mark.
 
     Args:
-        tidy: repetitions, columns of ``columns.TIDY``.
+        tidy: repetitions, these columns of ``columns.TIDY`` or more: those of ``_READ``.
         rows: those of the summary whose jobs are drawn, with ``card_name``.
 
     Returns:

@@ -167,7 +167,10 @@ def write_csv(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> by
 
 TABLES = {
     "raw": ("One timed repetition of one mode; the CSVs under `results/`.", columns.RAW),
-    "tidy": ("Every repetition of every job, flagged; `build/tables/tidy/<site>/<label>/<card>.csv`.", columns.TIDY),
+    "tidy": (
+        "Every repetition of every job, flagged; `build/tables/tidy/<site>/<label>/<card>.parquet`.",
+        columns.TIDY,
+    ),
     "trials": ("One row per job, launch path, kernel and mode; `build/tables/trials.csv`.", columns.TRIALS),
     "modes": ("One row per cell and mode; `build/tables/modes.csv`.", columns.CELL_MODES),
     "anatomy": (
