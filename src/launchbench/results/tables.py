@@ -26,6 +26,7 @@ from launchbench.results import (
     published_columns,
 )
 from launchbench.results.columns import Column
+from launchbench.results.plain_csv import read_plain
 
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
 
@@ -111,6 +112,9 @@ def parse_csv(stream: IO[bytes], table: tuple[Column, ...], source: str) -> pd.D
         LaunchbenchError: not CSV, or not the table's columns and values.
     """
     data = stream.read()
+    plain = read_plain(data, table)
+    if plain is not None:
+        return validate(plain, table, source)
     _check_shape(data, [column.name for column in table], source)
     try:
         text = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
