@@ -205,7 +205,7 @@ def main() -> None:
     """Make and time the studies and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cards", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--work", type=Path, required=True, help="new folder; about 25 MB a card")
+    parser.add_argument("--work", type=Path, required=True, help="new folder; about 10 MB a card")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     parser.add_argument("--keep", action="store_true", help="leave the studies in the folder")
     arguments = parser.parse_args()

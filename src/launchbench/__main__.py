@@ -193,6 +193,15 @@ def _compare(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _export(arguments: argparse.Namespace) -> None:
+    from launchbench.export.command import export
+
+    config = _config(arguments)
+    check_apart(config, "--out", arguments.out)
+    count = export(arguments.tables, arguments.out, list(config.gpus), arguments.force)
+    print(f"export: {plural(count, 'file')} in {arguments.out}", file=sys.stderr)
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     from launchbench.doctor.checks import CHECKS
     from launchbench.doctor.examine import MAX_LIMIT_S, check, examine
@@ -290,6 +299,11 @@ def _parser() -> argparse.ArgumentParser:
         help="exit status 2 where a cell is slower, faster, cannot-tell, not-comparable or missing; "
         "several are separated by commas",
     )
+
+    sub = command("export", _export, "write the tables as CSV and Parquet, the summary as JSON and Markdown")
+    sub.add_argument("--out", type=Path, required=True, help="folder; whatever else is in it stays")
+    sub.add_argument("--tables", type=Path, default=Path("build/tables"))
+    sub.add_argument("--force", action="store_true", help="also replace files that no earlier export wrote")
 
     sub = command("doctor", _doctor, "say what will work here, in lines of ok, warn and fail; exit status 1 on a fail")
     sub.add_argument("--check", help="only this one, without a time limit")

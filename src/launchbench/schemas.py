@@ -8,6 +8,7 @@ from launchbench.compare.model import comparison_schema
 from launchbench.config.messages import escaped
 from launchbench.config.model import schema_json
 from launchbench.errors import LaunchbenchError
+from launchbench.export.summary import summary_schema
 from launchbench.results.decode import decode_schema
 from launchbench.results.files import write_atomically
 from launchbench.results.lengths import lengths_schema
@@ -22,6 +23,7 @@ GENERATED = {
     "workflow/schemas/lengths.schema.json": lengths_schema,
     "workflow/schemas/comparison.schema.json": comparison_schema,
     "workflow/schemas/decode.schema.json": decode_schema,
+    "workflow/schemas/summary.schema.json": summary_schema,
     "workflow/schemas/tables.json": tables_schema,
     "docs/columns.md": columns_markdown,
 }

@@ -72,6 +72,12 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def in_markdown(text: str) -> str:
+    """The text as it stands, whatever Markdown or HTML would make of it."""
+    marked = "".join(f"\\{one}" if one in "\\`*_[]|#~!" else one for one in text)
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def shortened(text: str, longest: int = MAX_NAME) -> str:
     """The text, cut in the middle when it is too long for a legend or a heading."""
     text = " ".join(text.split())

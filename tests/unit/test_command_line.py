@@ -36,7 +36,7 @@ from launchbench.workflow.snakefile import hand_to_commands, or_exit
 from tests.unit.fabricate import write_sweep
 
 COMMANDS = ["probe", "build", "measure", "pointers", "lengths", "decode", "reasons", "aggregate", "report", "compare"]
-COMMANDS += ["doctor", "schemas"]
+COMMANDS += ["export", "doctor", "schemas"]
 NO_DRIVER = (
     "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
     "`make report-cached` renders the report from the results that are here"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from launchbench.compare import wording
 from launchbench.compare.model import Comparison, Row
-from launchbench.wording import shortened
+from launchbench.wording import in_markdown, shortened
 
 WIDTH = 100
 
@@ -44,23 +44,23 @@ def markdown(comparison: Comparison) -> str:
     lines = ["# launchbench compare", ""]
     if comparison.simulated:
         lines += [f"> **{wording.SIMULATED}**", ""]
-    lines += [f"- {_escaped(line)}" for line in wording.side_lines(comparison)]
-    lines += ["", *(f"**{_escaped(line)}**  " for line in comparison.summary)]
+    lines += [f"- {in_markdown(line)}" for line in wording.side_lines(comparison)]
+    lines += ["", *(f"**{in_markdown(line)}**  " for line in comparison.summary)]
     lines += ["", "## What differs between A and B", ""]
     found = [wording.difference(one) for one in comparison.differences] or [wording.NOTHING_DIFFERS]
-    lines += [f"- {_escaped(one)}" for one in found]
-    lines += ["", "## Cells", "", _escaped(wording.explanation(comparison)), ""]
+    lines += [f"- {in_markdown(one)}" for one in found]
+    lines += ["", "## Cells", "", in_markdown(wording.explanation(comparison)), ""]
     if any(wording.verdict(row) != row.verdict for row in comparison.rows):
-        lines += [_escaped(wording.HOST_NOTE), ""]
+        lines += [in_markdown(wording.HOST_NOTE), ""]
     head = ("label", "card", "launch path", "kernel", *_HEAD, "reason")
     lines += [_markdown_row(head), _markdown_row(["---"] * len(head))]
     for row in comparison.rows:
         who = (shortened(row.label), wording.cards(row), row.launch_path, row.kernel, f"{row.launch_count:,}", row.mode)
         figures = (wording.figure(row.before), wording.figure(row.after), wording.ratio(row))
-        lines.append(_markdown_row(map(_escaped, (*who, *figures, wording.verdict(row), row.reason))))
+        lines.append(_markdown_row(map(in_markdown, (*who, *figures, wording.verdict(row), row.reason))))
     files = wording.broken(comparison)
     if files:
-        lines += ["", "## Files that cannot be used", "", *(f"- {_escaped(line)}" for line in files)]
+        lines += ["", "## Files that cannot be used", "", *(f"- {in_markdown(line)}" for line in files)]
     return "\n".join(lines) + "\n"
 
 
@@ -101,9 +101,3 @@ def _items(lines: Iterable[str]) -> list[str]:
 
 def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _escaped(line: str) -> str:
-    """The text as it stands, whatever Markdown or HTML would make of it."""
-    marked = "".join(f"\\{one}" if one in "\\`*_[]|#~!" else one for one in line)
-    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

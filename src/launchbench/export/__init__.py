@@ -1,0 +1,1 @@
+"""The tables for other tools and other people: ``launchbench export``."""
