@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from launchbench.aggregate.stats import CONFIDENCE, MIN_SAMPLE, RESAMPLES, Batch, Floats
 
@@ -38,7 +37,9 @@ def paired_medians(first: Floats, second: Floats) -> Paired:
     value = _medians(first, second)
     low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
     if n >= MIN_SAMPLE:
-        interval = scipy_stats.bootstrap(
+        from scipy.stats import bootstrap  # takes a second to load, and most tables need none of it
+
+        interval = bootstrap(
             (first, second),
             _medians,
             paired=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats as scipy_stats
+from scipy import special
 
 from launchbench.aggregate.stats import CONFIDENCE
 from launchbench.aggregate.trials import MIN_TRIALS
@@ -87,5 +87,5 @@ def _verdict(cards: pd.DataFrame) -> str:
     if within < 1e-18:
         return NO_SPREAD
     between = float((counts * (means - np.average(means, weights=counts)) ** 2).sum()) / (len(cards) - 1)
-    by_chance = float(scipy_stats.f.sf(between / within, len(cards) - 1, counts.sum() - len(cards)))
+    by_chance = float(special.fdtrc(len(cards) - 1, counts.sum() - len(cards), between / within))
     return APART if by_chance < 1 - CONFIDENCE else NOT_APART

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as scipy_stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -71,7 +70,9 @@ def median(sample: ArrayLike) -> Estimate:
     value = float(np.median(values))
     if len(values) < MIN_SAMPLE:
         return Estimate(value, reason=TOO_FEW)
-    interval = scipy_stats.bootstrap(
+    from scipy.stats import bootstrap  # takes a second to load, and most tables need none of it
+
+    interval = bootstrap(
         (values,),
         np.median,
         n_resamples=RESAMPLES,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as scipy_stats
+from scipy import special
 
 from launchbench.aggregate.stats import CONFIDENCE, Batch, Estimate, fit_line
 
@@ -105,7 +105,7 @@ def ratio_between(first: Sequence[float], second: Sequence[float]) -> Estimate:
     if sum(parts) <= 0 or _no_spread(math.sqrt(sum(parts)), 1.0):
         return Estimate(math.exp(value), reason=ALL_EQUAL)
     degrees = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, logs, strict=True))
-    half = float(scipy_stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * math.sqrt(sum(parts))
+    half = float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2)) * math.sqrt(sum(parts))
     return Estimate(math.exp(value), math.exp(value - half), math.exp(value + half))
 
 
@@ -161,7 +161,7 @@ def single(batch: Batch, trials: int) -> Estimate:
 
 @functools.cache
 def _quantile(degrees: int) -> float:
-    return float(scipy_stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+    return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))
 
 
 def _t_interval(array: Floats) -> tuple[Floats, Floats]:
