@@ -280,7 +280,7 @@ def undrawn(*_: object) -> dict[str, dict[str, bytes]]:
     return {name: {"svg": b"", "png": b""} for name in FIGURES}
 
 
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=8)
 @given(damage=DAMAGE)
 def test_any_folder_becomes_a_page(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]]
@@ -296,7 +296,7 @@ def test_any_folder_becomes_a_page(
     assert "<b>&amp;" not in page.replace("&lt;b&gt;", "") and ">49<" not in page
 
 
-@settings(RELAXED, max_examples=6)
+@settings(RELAXED, max_examples=3)
 @given(damage=DAMAGE)
 def test_tables_of_cards_that_were_kept_are_those_read_anew(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]]
@@ -310,7 +310,7 @@ def test_tables_of_cards_that_were_kept_are_those_read_anew(
     assert kept == tabulate(base, "anew")
 
 
-@settings(RELAXED, max_examples=2)
+@settings(RELAXED, max_examples=1)
 @given(damage=DAMAGE)
 def test_any_folder_can_be_drawn(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]]
@@ -321,7 +321,7 @@ def test_any_folder_can_be_drawn(
     assert (base / "reports" / "figures" / "speedup.svg").read_bytes().startswith(b"<?xml")
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=5)
 @given(damage=DAMAGE, data=st.data())
 def test_any_tables_become_a_page_or_one_line(
     intact: Path, tmp_path_factory: pytest.TempPathFactory, damage: tuple[int, list[str]], data: st.DataObject

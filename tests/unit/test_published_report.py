@@ -37,12 +37,19 @@ ROWS = [
 ]
 
 
+def draw_nothing(patch: pytest.MonkeyPatch) -> None:
+    """One small drawing in place of each figure."""
+    files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
+    drawing = (report.figures, report.anatomy_figures, report.lengths_figure, report.decode_figure)
+    for module in (*drawing, report.paths_figure):
+        patch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
+
+
 @pytest.fixture(autouse=True)
 def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """One small drawing for all, but for tests of what is drawn."""
-    files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
     if "measured" not in request.fixturenames:
-        monkeypatch.setattr(report.figures, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
+        draw_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +58,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published")
     write_sweep(folder / "results", label="h200")
     with pytest.MonkeyPatch.context() as patch:
-        files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-        patch.setattr(report.figures, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
+        draw_nothing(patch)
         render(folder, ["h200"])
     write(folder / "results", *ROWS)
     return folder

@@ -143,10 +143,13 @@ def parse_csv(stream: IO[bytes], table: tuple[Column, ...], source: str) -> pd.D
         LaunchbenchError: not CSV, or not the table's columns and values.
     """
     data = stream.read()
+    names = [column.name for column in table]
+    if data == ",".join(names).encode() + b"\n":
+        return validate(pd.DataFrame(columns=names), table, source)  # no rows, and often so
     plain = read_plain(data, table)
     if plain is not None:
         return validate(plain, table, source)
-    _check_shape(data, [column.name for column in table], source)
+    _check_shape(data, names, source)
     try:
         text = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
     except (ValueError, pd.errors.ParserError) as error:
