@@ -95,6 +95,7 @@ class Clone:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=take_interrupts,
         )
         with process:
             try:
@@ -131,6 +132,11 @@ class Clone:
         """The same clone with everything that a run has left in it, in another place, file times included."""
         shutil.copytree(self.path, path, symlinks=True)
         return Clone(path, self.environment)
+
+
+def take_interrupts() -> None:
+    """For a process to be: tests that run in the background have them ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:
