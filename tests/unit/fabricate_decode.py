@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from launchbench.results.decode_columns import DECODE_REPETITIONS
-from launchbench.results.decode_files import write_decode
+from launchbench.results.decode_files import DECODE
+from launchbench.results.extra_files import write_repetitions
 from launchbench.results.record import utc_text
 from tests.unit.fabricate import DEVICE_NAME, START, state, uuid
 
@@ -105,7 +106,7 @@ def write_decode_job(
     if edit is not None:
         changed = edit(record, rows)
         rows = rows if changed is None else changed
-    return write_decode(results_dir, record, rows)
+    return write_repetitions(DECODE, results_dir, record, rows)
 
 
 def _rows(times: Mapping[tuple[int, int], tuple[float, float]], repetitions: int) -> pd.DataFrame:

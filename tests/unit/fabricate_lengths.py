@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from launchbench.results.extra_files import write_repetitions
 from launchbench.results.lengths_columns import LENGTH_REPETITIONS
-from launchbench.results.lengths_files import write_lengths
+from launchbench.results.lengths_files import LENGTHS
 from launchbench.results.record import utc_text
 from tests.unit.fabricate import DEVICE_NAME, START, state, uuid
 
@@ -117,7 +118,7 @@ def write_lengths_job(
     if edit is not None:
         changed = edit(record, rows)
         rows = rows if changed is None else changed
-    return write_lengths(results_dir, record, rows)
+    return write_repetitions(LENGTHS, results_dir, record, rows)
 
 
 def _rows(costs: Costs, cells: Sequence[tuple[int, float]], repetitions: int, seed: list[int]) -> pd.DataFrame:

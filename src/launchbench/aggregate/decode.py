@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from launchbench.aggregate.extra import SAME_JOB, identity, table
+from launchbench.aggregate.extra import SAME_JOB, table
 from launchbench.aggregate.gaps import problem_row
+from launchbench.aggregate.identity import identity, moments
 from launchbench.aggregate.lengths_model import HELPS
 from launchbench.aggregate.paired import Paired, paired_medians
 from launchbench.results import columns, decode_columns, flags
@@ -70,7 +71,7 @@ def write_decode_tables(results_dir: Path, out_dir: Path) -> None:
 
 def _superseded(jobs: pd.DataFrame) -> pd.Series[bool]:
     """A job that was run stands for those that were not, also for newer ones; of equals the newest counts."""
-    moment = pd.to_datetime(jobs["started_utc"], format="ISO8601", utc=True, errors="coerce")
+    moment = moments(jobs["started_utc"])
     rank = pd.DataFrame({"ran": jobs["not_run"] == "", "moment": moment}).sort_values(["ran", "moment"]).index
     last = jobs.loc[rank].drop_duplicates(SAME_JOB, keep="last").index
     return pd.Series(~jobs.index.isin(last), jobs.index, dtype="bool")

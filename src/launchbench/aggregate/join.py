@@ -20,6 +20,7 @@ from launchbench.aggregate.anatomy import anatomy
 from launchbench.aggregate.cells import SAME_CELL
 from launchbench.aggregate.fits import fit
 from launchbench.aggregate.gaps import find_gaps
+from launchbench.aggregate.identity import identity, moments
 from launchbench.aggregate.path_gaps import unmeasured
 from launchbench.aggregate.summarise import modes_of_cells, summarise
 from launchbench.aggregate.trial_table import trial_rows
@@ -27,8 +28,6 @@ from launchbench.results import anatomy_columns, columns, flags, path_columns, t
 from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
-from launchbench.results.record import card_id
-from launchbench.wording import one_line
 
 _IDENTITY = [column.name for column in columns.IDENTITY]
 _BLOCK = ["job", *_IDENTITY, "trial", "launch_path", "kernel", "launch_count", "attempt", "flag"]
@@ -123,18 +122,7 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
         record = result.record
         shared = {
             "job": job,
-            "site": one_line(result.site),
-            "label": record.label,
-            "card": card_id(record.device.uuid),
-            "gpu_name": one_line(record.device.name),
-            "gpu_uuid": one_line(record.device.uuid),
-            "hostname": one_line(record.host.hostname),
-            "cpu_model": one_line(record.host.cpu_model or ""),
-            "driver_version": one_line(record.device.driver_version or ""),
-            "nvcc": one_line(record.software.nvcc),
-            "virtual": record.device.virtual,
-            "run_id": record.run_id,
-            "started_utc": record.started_utc,
+            **identity(result),
             "trial": record.trial,
             "launch_count": record.launch_count,
         }
@@ -154,8 +142,7 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
                 }
             )
     frame = pd.DataFrame(rows, columns=_BLOCK)
-    # As text, "...00Z" sorts after "...00.5Z".
-    frame["moment"] = pd.to_datetime(frame["started_utc"], format="ISO8601", utc=True, errors="coerce")
+    frame["moment"] = moments(frame["started_utc"])
     order = [*SAME_CELL, "trial", "moment", "run_id", "attempt"]
     frame = frame.sort_values(order, kind="stable", na_position="first", ignore_index=True)
     for name, keys in (("unit", ["run_id", *SAME_CELL]), ("cell", SAME_CELL)):

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from launchbench.aggregate import stats
-from launchbench.aggregate.extra import identity, table
+from launchbench.aggregate.extra import table
 from launchbench.aggregate.gaps import problem_row
+from launchbench.aggregate.identity import identity
 from launchbench.aggregate.lengths_model import HELPS, LengthModel, ahead, fit, pace
 from launchbench.aggregate.paired import paired_medians
 from launchbench.results import columns, flags, lengths_columns

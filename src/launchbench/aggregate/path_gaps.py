@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from launchbench.aggregate.identity import identity, moments
 from launchbench.results.files import Result
 from launchbench.results.path_columns import UNMEASURED
-from launchbench.results.record import card_id
 from launchbench.wording import one_line
 
 _CELL = ["site", "label", "card", "virtual", "launch_path", "kernel", "launch_count"]
@@ -21,18 +21,7 @@ def unmeasured(results: Sequence[Result]) -> pd.DataFrame:
     for result in results:
         record = result.record
         shared = {
-            "site": one_line(result.site),
-            "label": record.label,
-            "card": card_id(record.device.uuid),
-            "gpu_name": one_line(record.device.name),
-            "gpu_uuid": one_line(record.device.uuid),
-            "hostname": one_line(record.host.hostname),
-            "cpu_model": one_line(record.host.cpu_model or ""),
-            "driver_version": one_line(record.device.driver_version or ""),
-            "nvcc": one_line(record.software.nvcc),
-            "virtual": record.device.virtual,
-            "run_id": record.run_id,
-            "started_utc": record.started_utc,
+            **identity(result),
             "trial": record.trial,
             "launch_count": record.launch_count,
         }
@@ -55,12 +44,12 @@ def open_gaps(stated: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
     """
     if stated.empty:
         return stated
-    moment = _moments(stated)
+    moment = moments(stated["started_utc"])
     order = stated.assign(moment=moment).sort_values("moment", kind="stable", na_position="first")
     newest = order.drop_duplicates(_CELL, keep="last")
     usable = summary[summary["speedup"].notna()]
-    made = usable.assign(made=_moments(usable)).groupby(_CELL)["made"].max()
-    any_kernel = usable.assign(made=_moments(usable), kernel="").groupby(_CELL)["made"].max()
+    made = usable.assign(made=moments(usable["started_utc"])).groupby(_CELL)["made"].max()
+    any_kernel = usable.assign(made=moments(usable["started_utc"]), kernel="").groupby(_CELL)["made"].max()
     good = pd.concat([made, any_kernel])
     keys = pd.MultiIndex.from_frame(newest[_CELL])
     since = pd.Series(good.reindex(keys).array, index=newest.index)
@@ -83,8 +72,3 @@ def gap_rows(stated: pd.DataFrame, summary: pd.DataFrame) -> list[dict[str, Any]
         )
     told = {(row["site"], row["label"], row["card"], row["reason"]): row for row in reversed(rows)}
     return list(told.values())
-
-
-def _moments(frame: pd.DataFrame) -> pd.Series[Any]:
-    # As text, "...00Z" sorts after "...00.5Z".
-    return pd.to_datetime(frame["started_utc"], format="ISO8601", utc=True, errors="coerce")

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from launchbench.aggregate import stats
-from launchbench.aggregate.extra import identity, table
+from launchbench.aggregate.extra import table
 from launchbench.aggregate.gaps import problem_row
+from launchbench.aggregate.identity import identity
 from launchbench.pointers.outcome import first_failure
 from launchbench.results import columns, pointers_columns
 from launchbench.results.extra_files import ExtraResult, read_extras

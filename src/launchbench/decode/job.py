@@ -29,8 +29,9 @@ from launchbench.measure.lock import card_lock, core_lock
 from launchbench.results import flags
 from launchbench.results.decode import DecodePoint, DecodeProtocol, LeftOutPoint, Prediction, Torch
 from launchbench.results.decode_columns import DECODE_REPETITIONS
-from launchbench.results.decode_files import write_decode
+from launchbench.results.decode_files import DECODE
 from launchbench.results.decode_words import KIND
+from launchbench.results.extra_files import write_repetitions
 from launchbench.results.record import DeviceState, utc_text
 from launchbench.sources import DECODE_MODULES
 
@@ -105,7 +106,7 @@ def run(request: Request, config: Config) -> Path:
             "protocol": PROTOCOL,
         }
     rows = pd.DataFrame(ran.rows, columns=[column.name for column in DECODE_REPETITIONS])
-    return write_decode(Path(config.results_dir), fields, rows)
+    return write_repetitions(DECODE, Path(config.results_dir), fields, rows)
 
 
 def _run(card: Card, session: nvml.Nvml, results_dir: Path, seed: int) -> _Ran:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 import time
@@ -30,7 +29,7 @@ from launchbench.measure.paths.adapter import Ground, MakeLoop
 from launchbench.measure.paths.gaps import PathGaps
 from launchbench.measure.paths.prepare import prepare
 from launchbench.results.failures import ON_SIMULATED
-from launchbench.results.files import new_run_id, write_atomically, write_result
+from launchbench.results.files import new_run_id, write_result, write_size_receipt
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
 
@@ -107,9 +106,7 @@ def write_receipt(receipt: Path, record: Path, results_dir: Path) -> None:
     Raises:
         LaunchbenchError: the receipt cannot be written.
     """
-    files = (record, record.with_suffix(".csv"))
-    text = json.dumps({"size_bytes": {str(file.relative_to(results_dir)): file.stat().st_size for file in files}})
-    write_atomically(receipt, f"{text}\n".encode())
+    write_size_receipt(receipt, (record, record.with_suffix(".csv")), results_dir)
 
 
 def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:

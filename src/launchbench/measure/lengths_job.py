@@ -28,9 +28,10 @@ from launchbench.measure.native import NativeLoops, check_driver
 from launchbench.measure.progress import Progress
 from launchbench.measure.timing import FLOAT_BYTES
 from launchbench.results import flags
+from launchbench.results.extra_files import write_repetitions
 from launchbench.results.lengths import LengthSet, LengthsProtocol
 from launchbench.results.lengths_columns import LENGTH_REPETITIONS
-from launchbench.results.lengths_files import write_lengths
+from launchbench.results.lengths_files import LENGTHS
 from launchbench.results.lengths_words import KIND, MAX_LAUNCH_COUNT
 from launchbench.results.record import DeviceState
 from launchbench.sources import LENGTHS_MODULES
@@ -104,7 +105,7 @@ def _measure(request: Request, config: Config, card: Card, session: nvml.Nvml) -
         "left_out": [{"launch_count": count, "kernel_us": length} for count, length in timing.left_out],
         "protocol": protocol,
     }
-    return write_lengths(Path(config.results_dir), fields, rows)
+    return write_repetitions(LENGTHS, Path(config.results_dir), fields, rows)
 
 
 def _time(

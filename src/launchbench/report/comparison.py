@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from launchbench.aggregate.cells import SAME_CELL, current
+from launchbench.aggregate.identity import moments
 from launchbench.aggregate.write import card_file
 from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
@@ -220,7 +221,7 @@ def card_names(summary: pd.DataFrame) -> pd.DataFrame:
 def _newest_protocol(rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return rows
-    moment = pd.to_datetime(rows["started_utc"], format="ISO8601", utc=True, errors="coerce")
+    moment = moments(rows["started_utc"])
     latest = rows.assign(moment=moment).sort_values("moment", kind="stable", na_position="first")
     series = latest.groupby([*CARD_KEY, "launch_path", "kernel"], sort=False)
     newest = series["protocol_hash"].transform("last").reindex(rows.index)

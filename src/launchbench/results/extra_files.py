@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
 import os
 import secrets
 from collections.abc import Mapping
@@ -19,16 +18,23 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pandas as pd
-import pydantic
 
-from launchbench.config.messages import escaped, shown
+from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results.columns import Column
 from launchbench.results.extra import ExtraRecord, TextFile
-from launchbench.results.files import Problem, write_atomically
-from launchbench.results.layout import find_files, is_linked_folder, job_kind
+from launchbench.results.files import (
+    Problem,
+    check_new,
+    file_error,
+    parse_record,
+    read_content,
+    write_atomically,
+    write_size_receipt,
+)
+from launchbench.results.layout import find_files, job_kind
 from launchbench.results.record import card_id
-from launchbench.results.tables import parse_csv
+from launchbench.results.tables import parse_csv, write_csv
 
 R = TypeVar("R", bound=ExtraRecord)
 
@@ -87,12 +93,7 @@ def write_extra(results_dir: Path, record: ExtraRecord, contents: Mapping[str, b
     """
     folder = results_dir / record.site / record.label / card_id(record.device.uuid)
     path = folder / f"{record.run_id}.json"
-    for one in (path, *(folder / name for name in contents)):
-        if os.path.lexists(one):
-            raise _error(one, "exists already; results are never replaced")
-    for parent in (folder, *folder.parents[:2]):
-        if is_linked_folder(parent):
-            raise _error(parent, "a link to a folder, in which results are not looked for; put the folder itself there")
+    check_new(folder, path, *(folder / name for name in contents))
     written: list[Path] = []
     try:
         for name, data in contents.items():
@@ -107,6 +108,25 @@ def write_extra(results_dir: Path, record: ExtraRecord, contents: Mapping[str, b
     return path
 
 
+def write_repetitions(kind: ExtraKind[R], results_dir: Path, fields: Mapping[str, Any], rows: pd.DataFrame) -> Path:
+    """File one job whose only other file is the CSV of its repetitions, and return the path of its record.
+
+    Args:
+        kind: its record has ``repetitions_file``.
+        results_dir: root of the results.
+        fields: those of its record without ``format`` and ``repetitions_file``.
+        rows: repetitions, columns as in ``kind.columns``.
+
+    Raises:
+        LaunchbenchError: as ``write_extra``.
+    """
+    name = f"{fields['run_id']}.csv"
+    data = write_csv(rows, kind.columns, kind.name)
+    file = {**described(name, data), "rows": len(rows)}
+    record = kind.model.model_validate({"format": kind.format, **fields, "repetitions_file": file})
+    return write_extra(results_dir, record, {name: data})
+
+
 def files_of(kind: ExtraKind[R], path: Path) -> list[Path]:
     """A record and the files that it vouches for."""
     return [path, *(path.parent / file.file for file in read_extra_record(kind, path).files())]
@@ -118,16 +138,7 @@ def read_extra_record(kind: ExtraKind[R], path: Path) -> R:
     Raises:
         LaunchbenchError: one line that names the file, the key and what is wrong.
     """
-    data = _content(path)
-    if not data.strip():
-        raise _error(path, f"empty; expected a {kind.format} record")
-    try:
-        return kind.model.model_validate_json(data, strict=True)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
-        value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
-        raise _error(path, f"{where}: {first['msg']}{value}") from error
+    return parse_record(read_content(path), kind.model, kind.format, path)
 
 
 def read_extras(kind: ExtraKind[R], results_dir: Path) -> tuple[list[ExtraResult[R]], list[Problem]]:
@@ -141,7 +152,7 @@ def read_extras(kind: ExtraKind[R], results_dir: Path) -> tuple[list[ExtraResult
             record = read_extra_record(kind, path)
             _check_place(record, path)
             if record.run_id in seen:
-                raise _error(path, f"the same job as {seen[record.run_id]}")
+                raise file_error(path, f"the same job as {seen[record.run_id]}")
             results.append(ExtraResult(record, path, _read_files(kind, record, path.parent)))
             seen[record.run_id] = path
         except LaunchbenchError as error:
@@ -158,48 +169,41 @@ def write_receipt(kind: ExtraKind[R], receipt: Path, record: Path, results_dir: 
     Raises:
         LaunchbenchError: the receipt cannot be written.
     """
-    sizes = {str(file.relative_to(results_dir)): file.stat().st_size for file in files_of(kind, record)}
-    write_atomically(receipt, f"{json.dumps({'size_bytes': sizes})}\n".encode())
+    write_size_receipt(receipt, files_of(kind, record), results_dir)
 
 
 def _read_files(kind: ExtraKind[R], record: R, folder: Path) -> pd.DataFrame:
-    for file in record.files():
-        _vouched(folder / file.file, file)
+    contents = {file.file: _vouched(folder / file.file, file) for file in record.files()}
     table = record.table()
     path = folder / table.file
-    frame = parse_csv(io.BytesIO(_content(path)), kind.columns, str(path))
+    frame = parse_csv(io.BytesIO(contents[table.file]), kind.columns, str(path))
     if len(frame) != table.rows:
-        raise _error(path, f"{len(frame)} rows; its record says {table.rows}")
+        raise file_error(path, f"{len(frame)} rows; its record says {table.rows}")
     return frame
 
 
-def _vouched(path: Path, file: TextFile) -> None:
+def _vouched(path: Path, file: TextFile) -> bytes:
+    """The content that the record vouches for."""
     if not os.path.lexists(path):
-        raise _error(path, "missing; its record is there")
-    data = _content(path)
+        raise file_error(path, "missing; its record is there")
+    data = read_content(path)
     if hashlib.sha256(data).hexdigest() != file.sha256 or len(data) != file.size_bytes:
         cut = f"cut short: {len(data)} of {file.size_bytes} bytes"
-        raise _error(path, cut if len(data) < file.size_bytes else "changed since it was measured: checksum differs")
+        raise file_error(
+            path, cut if len(data) < file.size_bytes else "changed since it was measured: checksum differs"
+        )
+    return data
 
 
 def _check_place(record: ExtraRecord, path: Path) -> None:
     card = card_id(record.device.uuid)
     if path.stem != record.run_id:
-        raise _error(path, f"its run_id is {record.run_id}; the file was renamed")
+        raise file_error(path, f"its run_id is {record.run_id}; the file was renamed")
     if (path.parents[1].name, path.parent.name) != (record.label, card):
-        raise _error(path, f"belongs under {record.label}/{card}")
+        raise file_error(path, f"belongs under {record.label}/{card}")
     for file in record.files():
         if not file.file.startswith(f"{record.run_id}."):
-            raise _error(path, f"got the file {file.file}; expected one of {record.run_id}")
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if not path.is_file() and path.exists():
-            raise _error(path, "cannot be read: not a regular file")  # reading a pipe would never end
-        return path.read_bytes()
-    except OSError as error:
-        raise _error(path, f"cannot be read: {error.strerror or error}") from error
+            raise file_error(path, f"got the file {file.file}; expected one of {record.run_id}")
 
 
 def _problem(results_dir: Path, path: Path, message: str) -> Problem:
@@ -210,7 +214,3 @@ def _problem(results_dir: Path, path: Path, message: str) -> Problem:
         name, _, message = message.removeprefix(folder).partition(": ")
         path = path.parent / name
     return Problem(path, message, site=site, label=label, card=card)
-
-
-def _error(path: Path, reason: str) -> LaunchbenchError:
-    return LaunchbenchError(escaped(f"{path}: {reason}"))

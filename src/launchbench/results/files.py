@@ -13,10 +13,11 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 import pydantic
@@ -29,6 +30,8 @@ from launchbench.results.record import RECORD_FORMAT, RawFile, Record, card_id
 from launchbench.results.tables import parse_csv
 
 TEMPORARY_PREFIX = ".tmp-"
+
+M = TypeVar("M", bound=pydantic.BaseModel)
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise _error(path, f"cannot be written: {error.filename} is not a folder") from error
+        raise file_error(path, f"cannot be written: {error.filename} is not a folder") from error
     except OSError as error:
-        raise _error(path, f"cannot be written: {error.strerror or error}") from error
+        raise file_error(path, f"cannot be written: {error.strerror or error}") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -128,12 +131,7 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
     )
     folder = results_dir / record.site / record.label / card_id(record.device.uuid)
     record_path = folder / f"{run_id}.json"
-    for path in (record_path, folder / record.raw.file):
-        if os.path.lexists(path):
-            raise _error(path, "exists already; results are never replaced")
-    for parent in (folder, *folder.parents[:2]):
-        if is_linked_folder(parent):
-            raise _error(parent, "a link to a folder, in which results are not looked for; put the folder itself there")
+    check_new(folder, record_path, folder / record.raw.file)
     write_atomically(folder / record.raw.file, data)
     try:
         write_atomically(record_path, record.to_json().encode())
@@ -143,6 +141,54 @@ def write_result(results_dir: Path, record_without_raw: dict[str, object], raw: 
     return record_path
 
 
+def check_new(folder: Path, *files: Path) -> None:
+    """Whether these files of a new job can be filed in the folder of its card.
+
+    Raises:
+        LaunchbenchError: one of them exists, or the card's, label's or site's folder is a link.
+    """
+    for path in files:
+        if os.path.lexists(path):
+            raise file_error(path, "exists already; results are never replaced")
+    for parent in (folder, *folder.parents[:2]):
+        if is_linked_folder(parent):
+            expected = "a link to a folder, in which results are not looked for; put the folder itself there"
+            raise file_error(parent, expected)
+
+
+def write_size_receipt(receipt: Path, files: Iterable[Path], results_dir: Path) -> None:
+    """Write the receipt of a job: names of its files, relative to ``results_dir``, with their sizes.
+
+    Raises:
+        LaunchbenchError: the receipt cannot be written.
+    """
+    sizes = {str(file.relative_to(results_dir)): file.stat().st_size for file in files}
+    write_atomically(receipt, f"{json.dumps({'size_bytes': sizes})}\n".encode())
+
+
+def parse_record(data: bytes, model: type[M], wanted: str, path: Path) -> M:
+    """The record that a file holds.
+
+    Args:
+        data: its content.
+        model: what it has to be.
+        wanted: name of the format, for the words.
+        path: of the file, for the words.
+
+    Raises:
+        LaunchbenchError: one line that names the file, the key and what is wrong.
+    """
+    if not data.strip():
+        raise file_error(path, f"empty; expected a {wanted} record")
+    try:
+        return model.model_validate_json(data, strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
+        value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
+        raise file_error(path, f"{where}: {first['msg']}{value}") from error
+
+
 def read_record(path: Path) -> Record:
     """Read and validate one record.
 
@@ -150,19 +196,12 @@ def read_record(path: Path) -> Record:
         LaunchbenchError: one line that names the file, the key and what is wrong.
     """
     data = read_content(path)
-    if not data.strip():
-        raise _error(path, f"empty; expected a {RECORD_FORMAT} record")
+    record = parse_record(data, Record, RECORD_FORMAT, path)
     try:
-        record = Record.model_validate_json(data, strict=True)
         json.loads(data, object_pairs_hook=_each_once)
-        return record
     except _RepeatedKeyError as error:
-        raise _error(path, f"got the key {shown(error.args[0])} twice; expected each key once") from error
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
-        value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
-        raise _error(path, f"{where}: {first['msg']}{value}") from error
+        raise file_error(path, f"got the key {shown(error.args[0])} twice; expected each key once") from error
+    return record
 
 
 class _RepeatedKeyError(Exception):
@@ -186,13 +225,14 @@ def read_content(path: Path) -> bytes:
     """
     try:
         if not path.is_file() and path.exists():
-            raise _error(path, "cannot be read: not a regular file")  # reading a pipe would never end
+            raise file_error(path, "cannot be read: not a regular file")  # reading a pipe would never end
         return path.read_bytes()
     except OSError as error:
-        raise _error(path, f"cannot be read: {error.strerror or error}") from error
+        raise file_error(path, f"cannot be read: {error.strerror or error}") from error
 
 
-def _error(path: Path, reason: str) -> LaunchbenchError:
+def file_error(path: Path, reason: str) -> LaunchbenchError:
+    """One line that names the file."""
     return LaunchbenchError(escaped(f"{path}: {reason}"))
 
 
@@ -204,16 +244,16 @@ def read_raw(record: Record, folder: Path) -> pd.DataFrame:
     """
     path = folder / record.raw.file
     if not os.path.lexists(path):
-        raise _error(path, "missing; its record is there")
+        raise file_error(path, "missing; its record is there")
     data = read_content(path)
     if hashlib.sha256(data).hexdigest() != record.raw.sha256:
-        raise _error(path, _damage(data, record.raw))
+        raise file_error(path, _damage(data, record.raw))
     frame = _with_all_columns(record, data, path)
     if (len(data), len(frame)) != (record.raw.size_bytes, record.raw.rows):
         found, said = f"{len(data)} bytes, {len(frame)} rows", f"{record.raw.size_bytes} and {record.raw.rows}"
-        raise _error(path, f"{found}; its record says {said}")
+        raise file_error(path, f"{found}; its record says {said}")
     if (frame["launch_count"] != record.launch_count).any():
-        raise _error(path, f"launch_count differs from the record's {record.launch_count}")
+        raise file_error(path, f"launch_count differs from the record's {record.launch_count}")
     return frame
 
 
@@ -274,7 +314,7 @@ def read_files(results_dir: Path, files: Sequence[Path], seen: dict[str, Path]) 
             record = read_record(path)
             _check_place(record, path)
             if record.run_id in seen:
-                raise _error(path, f"the same job as {seen[record.run_id]}")
+                raise file_error(path, f"the same job as {seen[record.run_id]}")
             subject = csv
             results.append(Result(record, path, read_raw(record, path.parent)))
             seen[record.run_id] = path
@@ -297,11 +337,11 @@ def content_digest(path: Path) -> str:
 def _check_place(record: Record, path: Path) -> None:
     card = card_id(record.device.uuid)
     if path.stem != record.run_id:
-        raise _error(path, f"its run_id is {record.run_id}; the file was renamed")
+        raise file_error(path, f"its run_id is {record.run_id}; the file was renamed")
     if (path.parents[1].name, path.parent.name) != (record.label, card):
-        raise _error(path, f"belongs under {record.label}/{card}")
+        raise file_error(path, f"belongs under {record.label}/{card}")
     if record.raw.file != f"{record.run_id}.csv":
-        raise _error(path, f"raw.file: got {record.raw.file}; expected {record.run_id}.csv")
+        raise file_error(path, f"raw.file: got {record.raw.file}; expected {record.run_id}.csv")
 
 
 def _problem(results_dir: Path, path: Path, message: str) -> Problem:

@@ -1,0 +1,36 @@
+"""Who made a result, as the tables tell it, and when, as they sort it: the same for jobs of all kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from launchbench.results.extra_files import ExtraResult
+from launchbench.results.files import Result
+from launchbench.results.record import card_id
+from launchbench.wording import one_line
+
+
+def identity(result: Result | ExtraResult[Any]) -> dict[str, Any]:
+    """The columns of ``columns.IDENTITY`` without the protocol hash."""
+    record = result.record
+    return {
+        "site": one_line(result.site),
+        "label": record.label,
+        "card": card_id(record.device.uuid),
+        "gpu_name": one_line(record.device.name),
+        "gpu_uuid": one_line(record.device.uuid),
+        "hostname": one_line(record.host.hostname),
+        "cpu_model": one_line(record.host.cpu_model or ""),
+        "driver_version": one_line(record.device.driver_version or ""),
+        "nvcc": one_line(record.software.nvcc),
+        "virtual": record.device.virtual,
+        "run_id": record.run_id,
+        "started_utc": record.started_utc,
+    }
+
+
+def moments(started_utc: pd.Series[Any]) -> pd.Series[Any]:
+    """The column ``started_utc`` as moments: as text, "...00Z" sorts after "...00.5Z"; NaT where it is none."""
+    return pd.to_datetime(started_utc, format="ISO8601", utc=True, errors="coerce")
