@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from launchbench.aggregate.join import Tables, aggregate
-from launchbench.report import anatomy, anatomy_figures, anatomy_tables, page, sections
+from launchbench.report import anatomy, anatomy_figures, anatomy_tables, sections
 from launchbench.report.anatomy import Section, make_section
 from launchbench.report.cells import Table
 from launchbench.report.comparison import Comparison, compare
@@ -25,6 +25,7 @@ from launchbench.wording import number
 from tests.unit.fabricate import CostModel, write_job, write_sweep
 from tests.unit.fabricate_modes import ModeModel, write_modes
 from tests.unit.test_report import render
+from tests.unit.undrawn import draw_nothing
 
 LABELS = ["t4", "h100"]
 COUNTS = (8, 512, 4096)
@@ -339,9 +340,7 @@ def test_no_results_are_drawn_as_such(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {"svg": b"<svg/>", "png": b""}
-    for module in (page.figures, page.anatomy_figures, page.lengths_figure, page.paths_figure):
-        monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(page.FIGURES, files))
+    draw_nothing(monkeypatch)
 
     def loaded(record: dict[str, Any], raw: pd.DataFrame) -> None:
         raw.loc[(raw["mode"] == "loop") & (raw["repetition"] == 0), "gpu_us"] = np.nan

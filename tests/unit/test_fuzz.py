@@ -24,11 +24,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from launchbench.__main__ import main
-from launchbench.report import anatomy_figures, decode_figure, figures, lengths_figure, paths_figure
-from launchbench.report.page import FIGURES
 from launchbench.results.files import read_results
 from launchbench.results.layout import find_files
 from tests.unit.fabricate import write_job, write_sweep
+from tests.unit.undrawn import draw_nothing
 
 COUNTS = (8, 64)
 TEXTS = [
@@ -275,11 +274,6 @@ def test_the_vandal_does_what_it_says(intact: Path, tmp_path: Path, kind: str) -
     assert changed >= 4
 
 
-def undrawn(*_: object) -> dict[str, dict[str, bytes]]:
-    """In place of figures that take their time."""
-    return {name: {"svg": b"", "png": b""} for name in FIGURES}
-
-
 @settings(RELAXED, max_examples=8)
 @given(damage=DAMAGE)
 def test_any_folder_becomes_a_page(
@@ -289,8 +283,7 @@ def test_any_folder_becomes_a_page(
     vandalise(intact, base, damage)
     with pytest.MonkeyPatch.context() as patch:
         # Drawn is below, in fewer examples.
-        for module in (figures, anatomy_figures, lengths_figure, paths_figure, decode_figure):
-            patch.setattr(module, "draw", undrawn)
+        draw_nothing(patch)
         run("report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables"))
     page = (base / "reports" / "comparison.html").read_text(encoding="utf-8")
     assert "<b>&amp;" not in page.replace("&lt;b&gt;", "") and ">49<" not in page
@@ -339,8 +332,7 @@ def test_any_tables_become_a_page_or_one_line(
     path.write_text(text.getvalue(), encoding="utf-8")
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
-        for module in (figures, anatomy_figures, lengths_figure, paths_figure, decode_figure):
-            patch.setattr(module, "draw", undrawn)
+        draw_nothing(patch)
         status = main(["report", "--config", str(base / "config.yaml"), "--tables", str(base / "tables")])
     assert status in (0, 1), said.getvalue()
     if status == 1:

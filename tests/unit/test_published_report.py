@@ -24,6 +24,7 @@ from launchbench.workflow.published import published_identity
 from tests.unit.fabricate import write_sweep
 from tests.unit.test_published import ODD, ROW, write
 from tests.unit.test_report import COUNTS, Page, render
+from tests.unit.undrawn import draw_nothing
 
 PATHS = ["native-driver", "cuda-python"]
 ROWS = [
@@ -35,14 +36,6 @@ ROWS = [
     {"gpu": "Python", "quantity": "loop_per_launch", "unit": "us per launch", "value": "9.25", "issued_by": "python"},
     {"gpu": "Ratio", "quantity": "speedup", "unit": "ratio", "value": "4.5", "launch_count": "512"},
 ]
-
-
-def draw_nothing(patch: pytest.MonkeyPatch) -> None:
-    """One small drawing in place of each figure."""
-    files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-    drawing = (report.figures, report.anatomy_figures, report.lengths_figure, report.decode_figure)
-    for module in (*drawing, report.paths_figure):
-        patch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
 
 
 @pytest.fixture(autouse=True)

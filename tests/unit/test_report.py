@@ -29,6 +29,7 @@ from launchbench.report.comparison import load
 from launchbench.results.failures import Failure
 from launchbench.wording import number, one_line, several, shortened, span, whole, with_interval
 from tests.unit.fabricate import CostModel, uuid, write_four_cards, write_job, write_sweep
+from tests.unit.undrawn import draw_nothing
 
 LABELS = ["t4", "a100", "h100", "h200"]
 COUNTS = (8, 64, 512, 4096)
@@ -115,10 +116,7 @@ def drawn() -> None:
 @pytest.fixture(autouse=True)
 def _quick_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "drawn" not in request.fixturenames:
-        files = {"svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "png": b""}
-        drawing = (report.figures, report.anatomy_figures, report.lengths_figure, report.decode_figure)
-        for module in (*drawing, report.paths_figure):
-            monkeypatch.setattr(module, "draw", lambda *_: dict.fromkeys(report.FIGURES, files))
+        draw_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")
