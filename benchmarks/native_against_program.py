@@ -50,33 +50,17 @@ PARTS = {"loops": LOOPS, "control": CONTROL, "placements": PLACEMENTS}
 
 def launchbench_rows(part: Part, binaries: Path) -> pd.DataFrame:
     """The part in this process, by launchbench; columns as the program's CSV."""
-    from cuda.core import Device, ObjectCode
+    from block import time_block
 
-    from launchbench.measure.driver import DeviceMemory
-    from launchbench.measure.modes import Block
-    from launchbench.measure.native import NativeLoops
-    from launchbench.measure.placements import Placement, time_placements
+    from launchbench.measure.placements import Placement
     from launchbench.results.protocol import COMPARED_MODES, Protocol
 
-    device = Device(0)
-    device.set_current()
-    stream = device.create_stream()
-    kernels = {part.kernel: ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes()).get_kernel(part.kernel)}
-    loops = NativeLoops(binaries / "liblaunchloops.so")
     protocol = Protocol(repetitions=part.repetitions, warmup_rounds=part.warmup_rounds, warmup_ms=part.warmup_ms)
-    rng = np.random.default_rng()
     placements = [Placement(i, i * (BUFFER_BYTES // part.offsets), full=True) for i in range(part.offsets)]
-    frames = []
-    with DeviceMemory(BUFFER_BYTES if part.offsets > 1 else 4) as buffer:
-        for count in part.counts:
-            block = Block("native-runtime", part.kernel, count, COMPARED_MODES, kernels, loops, stream)
-            timing = time_placements(
-                device, stream, block, buffer.address, placements, rng, protocol, lambda what, done, of: None
-            )
-            if timing.observed_count != timing.expected_count:
-                sys.exit(f"wrong count: {timing}")
-            frames.append(timing.frame(count, "native-runtime", part.kernel))
-    return pd.concat(frames)
+    size = BUFFER_BYTES if part.offsets > 1 else 4
+    path = "native-runtime"
+    timings = time_block(binaries, path, part.kernel, part.counts, COMPARED_MODES, placements, size, protocol)
+    return pd.concat([timing.frame(count, path, part.kernel) for count, timing in timings.items()])
 
 
 def program_rows(part: Part, binaries: Path) -> pd.DataFrame:

@@ -135,6 +135,8 @@ class Card:
         if mode == "replay-dependent":
             device = self.graph_fixed_us + launch_count * (self.dependent_node_us + level)
             return self.graph_launch_us + max(self.event_us, device)
+        if mode == "replay-queued":
+            return max(self.event_us, self.graph_fixed_us + launch_count * (self.node_us + level))
         return self.replay_us(launch_count, kernel, address)
 
     def once_us(self, launch_count: int) -> tuple[float, float, float]:

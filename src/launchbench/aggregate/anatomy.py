@@ -33,6 +33,9 @@ NO_CONTROL = "the control was not timed in the same processes"
 IS_CONTROL = "the control is what tiny is measured against"
 WITHIN_NOISE = "the interval of tiny less the control reaches zero"
 
+NODE_MODES = ("replay-queued", "replay-batch", "replay")
+"""What a node takes is taken from the first that was timed: the last two also hold what the host takes to launch."""
+
 Times = Mapping[str, Mapping[str, float]]
 """Mode -> job -> microseconds of one execution."""
 
@@ -76,7 +79,7 @@ def _times(rows: pd.DataFrame, keys: list[str], clock: str) -> dict[tuple[Any, .
 
 def _row(identity: Mapping[Any, Any], gpu: Times, issue: Times, control: Times, missing: str) -> dict[str, Any]:
     n = int(identity["launch_count"])
-    node_mode = "replay-batch" if "replay-batch" in gpu else "replay"
+    node_mode = next(mode for mode in NODE_MODES if mode in gpu)
     queued = gpu.get("queued", {})
     loop = _mean(gpu["loop"], n)
     kernel, kernel_reason = _kernel(identity["kernel"], gpu[node_mode], control.get(node_mode, {}), n)

@@ -147,18 +147,18 @@ class Config(_Strict):
         3, description="fresh processes for each card and N, each a job of its own"
     )
     placements: Annotated[int, whole(1, 100_000)] = Field(
-        600,
+        700,
         description="places of the buffer that the replay of tiny is timed at, on the first native launch path (the "
         "first path where none is native); every other launch path and kernel has full_placements of them",
     )
     full_placements: Annotated[int, whole(1, 100_000)] = Field(
-        25, description="how many of them get every mode, not the replay alone; at most placements"
+        25, description="how many of them get every mode, not the replays alone; at most placements"
     )
     pool_mib: Annotated[int, whole(1, 65_536)] = Field(
         512, description="device memory that the placements are drawn from, in MiB"
     )
     repetitions: Annotated[int, whole(1, 100_000)] = Field(
-        4, description="timed repetitions of every mode at each placement that has it"
+        3, description="timed repetitions of every mode at each placement that has it"
     )
     warmup_rounds: Annotated[int, whole(1, 10_000)] = Field(
         5, description="untimed rounds of all modes at the first placement; each of the others has one"

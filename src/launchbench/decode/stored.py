@@ -68,7 +68,7 @@ def _costs(record: Record, path: Path) -> StoredCosts | None:
         kernel=pacing.kernel,
         launch_count=record.launch_count,
         issue_us=host["loop"],
-        node_us=device["replay"],
+        node_us=device.get("replay-queued", device["replay"]),
         queued_us=device.get("queued"),
     )
 

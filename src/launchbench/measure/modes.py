@@ -42,6 +42,7 @@ def modes_of(launch_path: str, kernel: str, launch_count: int, capability: tuple
         return modes
     if launch_count < BATCH_NODES:
         modes["replay-batch"] = ""
+    modes["replay-queued"] = ""
     past = f"N = {launch_count} is past what is issued behind a gate, {GATED_COUNT}"
     modes["queued"] = past if launch_count > GATED_COUNT else ""
     needs = "compute capability {}.{} has no programmatic dependent launch, 9.0 has".format(*capability)
@@ -242,6 +243,10 @@ class Block:
                 modes.append(Mode(name, plain, count, gate=self._own_gate()))
             elif name == "replay":
                 modes.append(Mode(name, self._graph("plain", plain).replay(), count, replays=1))
+            elif name == "replay-queued":
+                # One graph launch, so that no queue can be too short for it at any N.
+                gate = self._own_gate()
+                modes.append(Mode(name, self._graphs["plain"].replay(), count, replays=1, gate=gate))
             elif name == "replay-batch":
                 replays = BATCH_NODES // count
                 modes.append(Mode(name, self._graphs["plain"].batch(replays), count * replays, replays=replays))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALIGNMENT_BYTES = 256
 """Buffers that ``cuMemAlloc`` gives out begin at multiples of this at least; so do the placements."""
 
-EVERYWHERE = ("replay",)
+EVERYWHERE = ("replay", "replay-queued")
 """Modes that every placement gets. The others are decided by the host, or cost too much: some placements do."""
 
 ALWAYS = (*COMPARED_MODES, "replay-batch")

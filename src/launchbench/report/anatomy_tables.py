@@ -41,7 +41,7 @@ def parts(section: Section) -> Table:
         ("loop", "µs per launch, GPU time by events"),
         ("host: issue", "µs per launch, host clock"),
         ("device: queued", "µs per launch that is queued behind a gate, GPU time by events"),
-        ("device: node", "µs per node of a graph, GPU time; of several replays in a row where those were timed"),
+        ("device: node", "µs per node of a graph that is launched behind a gate, GPU time by events"),
         ("host: graph call", "µs for one graph launch of N nodes, issued from Python"),
         ("kernel itself", "µs: a node of tiny less one of the control, same processes"),
         ("the loop waits for", "by the interval of issue / queued"),

@@ -33,7 +33,11 @@ ANATOMY: tuple[Column, ...] = (
     *_interval("issue", "host time of issuing one launch of the loop"),
     *_interval("pace", "GPU time per launch of mode queued: the device's pace of launches that are queued"),
     *_interval("node", "GPU time per node of a graph, by the mode in node_mode"),
-    Column("node_mode", "str", "replay-batch where it was timed, else replay, which also holds one call a replay"),
+    Column(
+        "node_mode",
+        "str",
+        "the first that was timed of replay-queued, replay-batch, replay; the last two also hold the host's launch",
+    ),
     *_interval("graph_call", "host time of one graph launch"),
     *_interval("kernel", "a node of tiny less one of the control, in the same mode and process"),
     Column("kernel_reason", "str", "why the kernel itself cannot be told; empty where it can"),

@@ -11,11 +11,12 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Raised whenever the meaning of a timed interval changes; old results then no longer mix with new ones.
 
 1: one-off costs are those of the block's only graph. 2: of several, after one that is thrown away. 3: every
-mode at many placements of the buffer, in a random order, with few repetitions at each.
+mode at many placements of the buffer, in a random order, with few repetitions at each. 4: the replay at each of
+them behind a gate as well.
 """
 
 LaunchPath = Literal[
@@ -26,6 +27,7 @@ Mode = Literal[
     "loop",
     "replay",
     "replay-batch",
+    "replay-queued",
     "queued",
     "loop-dependent",
     "replay-dependent",

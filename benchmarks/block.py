@@ -1,0 +1,64 @@
+"""One block of launchbench in this process, without job, record or file: what the benchmarks of timings share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from launchbench.measure.placements import PlacedTiming, Placement
+from launchbench.results.protocol import Protocol
+
+
+def time_block(
+    binaries: Path,
+    launch_path: str,
+    kernel: str,
+    launch_counts: Sequence[int],
+    modes: Sequence[str],
+    placements: Sequence[Placement],
+    buffer_bytes: int,
+    protocol: Protocol,
+) -> dict[int, PlacedTiming]:
+    """N -> what was timed, on CUDA's first device; modes that the driver refuses or N excludes are left out.
+
+    Args:
+        binaries: folder that ``launchbench build`` filled.
+        launch_path: one of ``protocol.LAUNCH_PATHS`` that is no framework.
+        kernel: ``tiny`` or ``empty``.
+        launch_counts: every N.
+        modes: of ``protocol.MODES``.
+        placements: where in the buffer.
+        buffer_bytes: size of the buffer.
+        protocol: repetitions and warm-up.
+
+    Raises:
+        SystemExit: a buffer does not hold the count of its launches.
+    """
+    from cuda.core import Device, ObjectCode
+
+    from launchbench.measure.driver import DeviceMemory
+    from launchbench.measure.modes import Block, modes_of
+    from launchbench.measure.native import NativeLoops
+    from launchbench.measure.placements import time_placements
+
+    device = Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    capability = (device.compute_capability.major, device.compute_capability.minor)
+    code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
+    kernels = {name: code.get_kernel(name) for name in (kernel, "gate")}
+    loops = NativeLoops(binaries / "liblaunchloops.so")
+    rng = np.random.default_rng()
+    timings = {}
+    with DeviceMemory(buffer_bytes) as buffer:
+        for count in launch_counts:
+            known = modes_of(launch_path, kernel, count, capability)
+            wanted = [mode for mode in modes if known.get(mode) == ""]
+            block = Block(launch_path, kernel, count, wanted, kernels, loops, stream)
+            timing = time_placements(device, stream, block, buffer.address, placements, rng, protocol, lambda *_: None)
+            if timing.observed_count != timing.expected_count:
+                raise SystemExit(f"counted {timing.observed_count} of {timing.expected_count} at N = {count}")
+            timings[count] = timing
+    return timings
