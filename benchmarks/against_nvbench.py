@@ -53,14 +53,15 @@ def launchbench_rows(binaries: Path, counts: list[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def nvbench_rows(binaries: Path, counts: list[int]) -> list[dict[str, Any]]:
-    """Means of nvbench in this process."""
+def nvbench_rows(binaries: Path, counts: list[int], out: Path) -> list[dict[str, Any]]:
+    """Means of nvbench in this process, which writes its own JSON to ``out``."""
     from cuda import bench
     from cuda.core import Device, ObjectCode, Stream
 
     from launchbench.measure.driver import call
     from launchbench.measure.native import NativeLoops
 
+    Device(0).set_current()
     loops = NativeLoops(binaries / "liblaunchloops.so")
     code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
 
@@ -91,10 +92,8 @@ def nvbench_rows(binaries: Path, counts: list[int]) -> list[dict[str, Any]]:
 
     ways = ["loop, isolated", "loop, sync", "graph, isolated", "graph, sync", "graph, batched"]
     bench.register(timed).add_int64_axis("N", counts).add_string_axis("what", ways)
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "nvbench.json"
-        bench.run_all_benchmarks(["nvbench", "--quiet", "--timeout", "3", "--min-samples", "50", "--json", str(out)])
-        return _read(json.loads(out.read_text(encoding="utf-8")))
+    bench.run_all_benchmarks(["nvbench", "--quiet", "--timeout", "1", "--min-samples", "50", "--json", str(out)])
+    return _read(json.loads(out.read_text(encoding="utf-8")))
 
 
 def _read(answer: dict[str, Any]) -> list[dict[str, Any]]:
@@ -132,12 +131,17 @@ def main() -> None:
     parser.add_argument("--binaries", type=Path, default=Path("build/cuda"))
     parser.add_argument("--processes", type=int, default=3, help="of each tool")
     parser.add_argument("--n", type=lambda text: [int(word) for word in text.split(",")], default=[8, 64, 512, 4096])
-    parser.add_argument("--out", type=Path, help="CSV with every process's figures")
+    parser.add_argument("--out", type=Path, help="CSV with every process's figures; beside it nvbench's last JSON")
     parser.add_argument("--child", choices=("launchbench", "nvbench"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        measured = launchbench_rows if given.child == "launchbench" else nvbench_rows
-        print(json.dumps(measured(given.binaries, given.n)))
+        if given.child == "launchbench":
+            rows = launchbench_rows(given.binaries, given.n)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                kept = given.out.with_suffix(".json") if given.out else Path(folder) / "nvbench.json"
+                rows = nvbench_rows(given.binaries, given.n, kept)
+        print(json.dumps(rows))
         return
     rows, begun = [], time.monotonic()
     for process in range(given.processes):

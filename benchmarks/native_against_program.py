@@ -7,7 +7,7 @@ Loops are compared on ``tiny`` (host-bound, so the buffer's address does not mat
 ``empty`` kernel, and for ``tiny`` on the minimum over the same offsets of one 64 MiB buffer, because two
 processes do not share a physical placement.
 
-    python benchmarks/native_against_program.py --binaries build/cuda --pairs 10 --loop-pairs 30 --out pairs.json
+    python benchmarks/native_against_program.py --binaries build/cuda --pairs 10 --out pairs.json
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +43,11 @@ class Part:
 
 
 COUNTS = (8, 64, 512, 4096)
-LOOPS = Part("tiny", COUNTS, 1, 50, 5, 200)
-CONTROL = Part("empty", COUNTS, 1, 50, 5, 200)
-PLACEMENTS = Part("tiny", COUNTS, OFFSETS, 5, 2, 0)
+LOOPS = Part("tiny", COUNTS, 1, 30, 5, 100)
+CONTROL = Part("empty", COUNTS, 1, 30, 5, 100)
+PLACEMENTS = Part("tiny", COUNTS, OFFSETS, 3, 1, 0)
+Pair = tuple[dict[str, float], dict[str, float]]
+"""Figures of launchbench and of the program."""
 PARTS = {"loops": LOOPS, "control": CONTROL, "placements": PLACEMENTS}
 
 
@@ -91,7 +94,7 @@ def summarise(name: str, rows: pd.DataFrame) -> dict[str, float]:
     return figures
 
 
-def compare(pairs: list[tuple[dict[str, float], dict[str, float]]]) -> pd.DataFrame:
+def compare(pairs: list[Pair]) -> pd.DataFrame:
     """Ratio launchbench / program per quantity: of the medians, and the geometric mean with its 95 % t interval."""
     rows = []
     for name in pairs[0][0]:
@@ -106,15 +109,16 @@ def compare(pairs: list[tuple[dict[str, float], dict[str, float]]]) -> pd.DataFr
     return pd.DataFrame(rows, columns=columns)
 
 
-def alternate(name: str, pairs: int, binaries: Path) -> list[tuple[dict[str, float], dict[str, float]]]:
+def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries: Path) -> list[Pair]:
     """Fresh processes of both sides in turn; which side goes first alternates."""
-    worker = [sys.executable, __file__, "--worker", name, "--binaries", str(binaries)]
+    worker = [sys.executable, __file__, *arguments, "--worker"]
 
     def ours() -> dict[str, float]:
-        return json.loads(subprocess.run(worker, check=True, capture_output=True, text=True).stdout)
+        found: dict[str, float] = json.loads(subprocess.run(worker, check=True, capture_output=True, text=True).stdout)
+        return found
 
     def theirs() -> dict[str, float]:
-        return summarise(name, program_rows(PARTS[name], binaries))
+        return merged((summarise(name, program_rows(part, binaries)) for name, part in parts.items()))
 
     found = []
     begun = time.monotonic()
@@ -124,31 +128,37 @@ def alternate(name: str, pairs: int, binaries: Path) -> list[tuple[dict[str, flo
         else:
             first, second = ours(), theirs()
         found.append((first, second))
-        print(f"{name}: pair {number + 1} of {pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        print(f"pair {number + 1} of {pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return found
+
+
+def merged(figures: Iterable[dict[str, float]]) -> dict[str, float]:
+    """All in one."""
+    return {name: value for part in figures for name, value in part.items()}
 
 
 def main() -> None:
     """Run the pairs and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    counts = {"type": lambda text: tuple(int(word) for word in text.split(","))}
     parser.add_argument("--binaries", type=Path, default=Path("build/cuda"))
-    parser.add_argument("--pairs", type=int, default=10, help="of processes, for nodes and placements")
-    parser.add_argument("--loop-pairs", type=int, default=30, help="more for the loops: they depend on the host")
+    parser.add_argument("--pairs", type=int, default=10, help="of processes")
+    parser.add_argument("--placement-n", **counts, default=COUNTS, help="N at which offsets are compared; 4096 is slow")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--out", type=Path, help="figures of every process, as JSON")
-    parser.add_argument("--worker", choices=PARTS, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        rows = launchbench_rows(PARTS[arguments.worker], arguments.binaries)
-        json.dump(summarise(arguments.worker, rows), sys.stdout)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    parts = {name: part for name, part in PARTS.items() if name in given.parts}
+    if "placements" in parts:
+        parts["placements"] = replace(PLACEMENTS, counts=given.placement_n)
+    if given.worker:
+        rows = ((name, launchbench_rows(part, given.binaries)) for name, part in parts.items())
+        json.dump(merged(summarise(name, frame) for name, frame in rows), sys.stdout)
         return
-    runs = {
-        name: alternate(name, arguments.loop_pairs if name == "loops" else arguments.pairs, arguments.binaries)
-        for name in PARTS
-    }
-    table = pd.concat([compare(pairs) for pairs in runs.values()])
-    print(table.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(runs, indent=1), encoding="utf-8")
+    pairs = alternate(given.pairs, parts, sys.argv[1:], given.binaries)
+    if given.out:
+        given.out.write_text(json.dumps(pairs, indent=1), encoding="utf-8")
+    print(compare(pairs).to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def test_every_part_is_that_of_the_model(host_bound: Path) -> None:
         assert row["kernel_us"] == pytest.approx(model.node - model.empty_node, rel=0.1)
         assert row["kernel_low_us"] < row["kernel_us"] < row["kernel_high_us"] and row["kernel_reason"] == ""
         assert row["loop_low_us"] < row["loop_us"] < row["loop_high_us"]
-        assert row["node_mode"] == ("replay-batch" if n < 512 else "replay")
+        assert row["node_mode"] == "replay-queued"
         for mode in ("loop", "replay"):
             assert row[f"{mode}_dependent_ratio"] == pytest.approx(model.dependent, rel=0.02)
             assert row[f"{mode}_dependent_ratio_low"] < row[f"{mode}_dependent_ratio_high"]

@@ -87,8 +87,8 @@ def test_defaults() -> None:
     assert config.launch_counts == (8, 64, 512, 4096)
     assert config.launch_paths == ("native-driver", "cuda-python")
     assert config.kernels == ("tiny", "empty")
-    assert (config.trials, config.placements, config.full_placements, config.pool_mib) == (3, 600, 25, 512)
-    assert (config.repetitions, config.warmup_rounds, config.warmup_ms) == (4, 5, 200)
+    assert (config.trials, config.placements, config.full_placements, config.pool_mib) == (3, 700, 25, 512)
+    assert (config.repetitions, config.warmup_rounds, config.warmup_ms) == (3, 5, 200)
     assert config.cure_repetitions == 50
     assert config.architectures == ("sm_75", "sm_80", "sm_90")
     assert {label: gpu.compute_capability for label, gpu in config.gpus.items()} == {

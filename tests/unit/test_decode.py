@@ -71,7 +71,7 @@ class TestModel:
         from torch.utils._python_dispatch import TorchDispatchMode
 
         from launchbench.decode.model import Decoder, Shape
-        from launchbench.decode.parts import parts_of
+        from launchbench.decode.parts import by_turns, parts_of
 
         views = ("view", "permute", "transpose", "unbind", "_unsafe_view", "expand", "detach", "slice", "select")
 
@@ -86,7 +86,10 @@ class TestModel:
         counts = []
         parts = parts_of(model)
         with torch.no_grad():
-            for works in ([lambda: model.step(torch.zeros(2, 1, dtype=torch.long))], parts.values()):
+            for works in (
+                [lambda: model.step(torch.zeros(2, 1, dtype=torch.long))],
+                [piece for _, piece in by_turns(parts)],
+            ):
                 seen: Counter[str] = Counter()
                 with Counting():
                     for work in works:

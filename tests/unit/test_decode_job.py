@@ -91,7 +91,7 @@ class FakeBench:
 
     def parts(self) -> list[StepPart]:
         self.log.append("parts")
-        return [StepPart(name="all", launches=240, host_us=2000, device_us=500)]
+        return [StepPart(name="all", launches=240, host_us=2000, alone_us=1500, device_us=500)]
 
     def rows(self, rng: Any, begun_ns: int) -> list[dict[str, Any]]:
         self.log.append("rows")
@@ -178,9 +178,9 @@ def test_launches_are_the_kernel_nodes_of_the_graph(monkeypatch: pytest.MonkeyPa
 
 
 PARTS = [
-    StepPart(name="one", launches=100, host_us=900.0, device_us=200.0),
-    StepPart(name="two", launches=300, host_us=1500.0, device_us=400.0),
-    StepPart(name="views", launches=0, host_us=240.0, device_us=0.0),
+    StepPart(name="one", launches=100, host_us=900.0, alone_us=800.0, device_us=200.0),
+    StepPart(name="two", launches=300, host_us=1500.0, alone_us=1200.0, device_us=400.0),
+    StepPart(name="views", launches=0, host_us=240.0, alone_us=200.0, device_us=0.0),
 ]
 STORED = StoredCosts(
     run_id="x",

@@ -193,6 +193,7 @@ def _job(result: Result, points: list[Row]) -> Row:
         | {
             "predicted_eager_us": found.eager_us,
             "predicted_host_us": found.host_us,
+            "alone_host_us": sum(part.alone_us for part in found.parts),
             "predicted_device_us": found.device_us,
             "predicted_graph_us": found.graph_us,
             "predicted_speedup": found.eager_us / found.graph_us,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from launchbench.decode.model import Decoder, Shape
 from launchbench.decode.nodes import Counted, count_nodes
-from launchbench.decode.parts import parts_of
+from launchbench.decode.parts import Piece, by_turns, parts_of
 from launchbench.decode_step import GraphedStep
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.timing import without_garbage_collection
@@ -132,11 +133,13 @@ class Bench:
         return rows
 
     def parts(self) -> list[StepPart]:
-        """The step's operations by kind, each timed on its own: eagerly by the host's clock, and as a graph."""
+        """The step's operations by kind: issued by turns and in a row of their kind, and as a graph of each kind."""
+        parts = parts_of(self.model)
         with without_garbage_collection():
-            return [self._part(name, part) for name, part in parts_of(self.model).items()]
+            among = _issued_by_turns(parts)
+            return [self._part(name, partial(_all, pieces), among[name]) for name, pieces in parts.items()]
 
-    def _part(self, name: str, part: Callable[[], None]) -> StepPart:
+    def _part(self, name: str, part: Callable[[], None], among_us: float) -> StepPart:
         for _ in range(2):
             part()
         samples = [timed(part, 1, 0)["issue_us"] for _ in range(PART_REPETITIONS)]
@@ -152,8 +155,34 @@ class Bench:
             replays = [timed(graph.replay, PART_REPLAYS, 0)["gpu_us"] for _ in range(PART_REPETITIONS)]
             device_us = float(np.median(replays)) / PART_REPLAYS
         return StepPart(
-            name=name, launches=counted.launches or 0, host_us=float(np.median(samples)), device_us=device_us
+            name=name,
+            launches=counted.launches or 0,
+            host_us=among_us,
+            alone_us=float(np.median(samples)),
+            device_us=device_us,
         )
+
+
+def _all(pieces: Sequence[Piece]) -> None:
+    for piece in pieces:
+        piece()
+
+
+def _issued_by_turns(parts: Mapping[str, Sequence[Piece]]) -> dict[str, float]:
+    """Kind -> host time of issuing all its pieces among those of the other kinds, in microseconds; medians."""
+    samples: dict[str, list[float]] = {name: [] for name in parts}
+    turns = list(by_turns(parts))
+    for repetition in range(2 + PART_REPETITIONS):
+        took_ns = dict.fromkeys(parts, 0)
+        torch.cuda.synchronize()
+        for name, piece in turns:
+            start_ns = time.perf_counter_ns()
+            piece()
+            took_ns[name] += time.perf_counter_ns() - start_ns
+        for name, sample in samples.items():
+            if repetition >= 2:  # the first two warm up
+                sample.append(took_ns[name] / 1e3)
+    return {name: float(np.median(sample)) for name, sample in samples.items()}
 
 
 def timed(work: Callable[[], object], times: int, begun_ns: int) -> dict[str, float]:

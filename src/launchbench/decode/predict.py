@@ -1,7 +1,8 @@
 """What a decode step should take, from the costs of its parts. Formulas only: asks no device, needs no PyTorch.
 
-Assumptions, all of them approximations: an operation costs the host the same alone in a row of its kind as among
-others; a kernel takes the device as long there as in the step; the first kernel's latency is lost among hundreds.
+Assumptions, all of them approximations: an operation costs the host what it costs among one piece of each other kind,
+layer by layer; a kernel takes the device as long in a row of its kind as in the step; the first kernel's latency is
+lost among hundreds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def predict(launches: int, parts: Sequence[StepPart], stored: StoredCosts | None
     - replay: the sum of the parts' replays, in which kernels follow each other at the pace of nodes.
     - device, once the launches are queued: that, and for each launch what a queued one costs more than a node
       (stored, else taken as nothing).
-    - host: the sum of issuing the parts.
+    - host: the sum of issuing the parts, by turns as a layer has them: in a row of their kind they cost less.
     - eager: a pipeline of these two at its steady state, so the slower one.
 
     Where the parts have fewer or more launches than the step, their sums are scaled to its number.

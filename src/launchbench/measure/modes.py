@@ -62,6 +62,8 @@ def kernels_of(launch_paths: Sequence[str], kernels: Sequence[str]) -> list[str]
     return names
 
 
+_TRIED = "tried"  # a graph for trying what the driver may refuse: the plain one's costs are not to hold that
+
 UPDATE_REFUSED = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE of cuda.h
 
 
@@ -202,7 +204,9 @@ class Block:
                 self._graphs.clear()
 
     def drop(self, names: Collection[str]) -> None:
-        """Forget these modes."""
+        """Forget these modes, and what was made to try them."""
+        if tried := self._graphs.pop(_TRIED, None):
+            tried.close()
         self.names = tuple(name for name in self.names if name not in names)
 
     def loop_at(self, address: int) -> Loop:
@@ -245,8 +249,8 @@ class Block:
                 modes.append(Mode(name, self._graph("plain", plain).replay(), count, replays=1))
             elif name == "replay-queued":
                 # One graph launch, so that no queue can be too short for it at any N.
-                gate = self._own_gate()
-                modes.append(Mode(name, self._graphs["plain"].replay(), count, replays=1, gate=gate))
+                graph = self._graphs.get("plain") or self._graphs.get(_TRIED) or self._graph(_TRIED, plain)
+                modes.append(Mode(name, graph.replay(), count, replays=1, gate=self._own_gate()))
             elif name == "replay-batch":
                 replays = BATCH_NODES // count
                 modes.append(Mode(name, self._graphs["plain"].batch(replays), count * replays, replays=replays))

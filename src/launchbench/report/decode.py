@@ -147,6 +147,13 @@ def _predicted(job: Row, point: Row) -> list[str]:
         f"(issuing {number(job['predicted_host_us'], 4)}, executing {number(job['predicted_device_us'], 4)}), graph "
         f"{number(job['predicted_graph_us'], 4)} µs, speed-up {number(job['predicted_speedup'])}. "
     )
+    alone = float(job["alone_host_us"])
+    if alone > 0:
+        dearer = _percent(float(job["predicted_host_us"]), alone) - 100
+        known += (
+            f"Issued in rows of their kind the same operations take {number(alone, 4)} µs, so among each other they "
+            f"cost the host {_signed(dearer)} %. "
+        )
     misses = {name: float(job[f"{name}_miss_percent"]) for name in ("eager", "graph", "speedup")}
     if any(map(math.isnan, misses.values())):
         return [f"{known}There is no measurement to set it against."]
@@ -171,7 +178,7 @@ def _missed(name: str, miss: float, job: Row, point: Row) -> str:
         told, seen = ("host", "device") if host else ("device", "host")
         return text + f"the {told} was predicted to set the pace, and the {seen} does."
     side = "the host needs" if host else "the device needs"
-    return text + f"in the step {side} {'more' if miss < 0 else 'less'} for the same operations than kind by kind."
+    return text + f"in the step {side} {'more' if miss < 0 else 'less'} for the same operations than was timed of them."
 
 
 def _bare(job: Row, point: Row) -> list[str]:

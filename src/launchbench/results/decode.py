@@ -73,7 +73,10 @@ class StepPart(_Part):
 
     name: SafeName
     launches: Count = Field(description="kernel nodes of all operations of this kind in a step")
-    host_us: Us = Field(description="issuing all of them eagerly, host clock, without synchronize; median")
+    host_us: Us = Field(
+        description="issuing all of them eagerly among the other kinds, layer by layer, host clock; median"
+    )
+    alone_us: Us = Field(description="the same in a row of their kind")
     device_us: Us = Field(description="replaying all of them as a graph, by events; median")
 
 

@@ -72,6 +72,7 @@ DECODE_JOBS: tuple[Column, ...] = (
     Column("launches", "int", "kernel nodes of that step", nullable=True),
     _us("predicted_eager_us", "prediction from the step's parts: max of host and device"),
     _us("predicted_host_us", "prediction: issuing all launches by PyTorch"),
+    _us("alone_host_us", "issuing the same launches, each kind in a row of its own"),
     _us("predicted_device_us", "prediction: executing queued launches"),
     _us("predicted_graph_us", "prediction: replaying all nodes"),
     Column("predicted_speedup", "float", "predicted eager / predicted graph", nullable=True),
