@@ -73,12 +73,23 @@ extern "C" __global__ void gate(volatile unsigned* words, unsigned long long lim
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <time.h>
+
+// One timed interval: the caller's events on its stream, and the host clock in nanoseconds.
+struct Interval {
+  CUevent first, second;
+  CUstream stream;
+  long long begin_ns, issued_ns, ended_ns;
+  int recorded;  // CUresult of the events
+};
 
 namespace {
 
 using LaunchKernel = CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                   CUstream, void**, void**);
 using LaunchKernelEx = CUresult (*)(const CUlaunchConfig*, CUfunction, void**, void**);
+using GraphLaunch = CUresult (*)(CUgraphExec, CUstream);
+using RecordEvent = CUresult (*)(CUevent, CUstream);
 using SetNode = CUresult (*)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*);
 
 // Looked up in the driver that the process has loaded already, so that building needs no driver and no stub.
@@ -86,6 +97,28 @@ template <typename Function>
 Function find(const char* name) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return driver ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
+}
+
+long long host_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+// Issues between the two events, with nothing of the caller's language in between; returns what `issue` returns.
+template <typename... Arguments>
+int timed(Interval* interval, int (*issue)(Arguments...), Arguments... arguments) {
+  static RecordEvent record = nullptr;
+  if (!record && !(record = find<RecordEvent>("cuEventRecord"))) return CUDA_ERROR_NOT_INITIALIZED;
+  interval->recorded = record(interval->first, interval->stream);
+  if (interval->recorded != CUDA_SUCCESS) return CUDA_SUCCESS;
+  interval->begin_ns = host_ns();
+  const int status = issue(arguments...);
+  interval->issued_ns = host_ns();
+  if (status != CUDA_SUCCESS) return status;
+  interval->recorded = record(interval->second, interval->stream);
+  interval->ended_ns = host_ns();
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -174,6 +207,50 @@ extern "C" int launchbench_issue_runtime_tiny(cudaStream_t stream, float* buffer
 extern "C" int launchbench_issue_runtime_empty(cudaStream_t stream, float* buffer, unsigned count) {
   for (unsigned i = 0; i < count; ++i) empty<<<1, 1, 0, stream>>>(buffer);
   return cudaGetLastError();
+}
+
+// `count` launches of one executable graph.
+extern "C" int launchbench_issue_replay(CUgraphExec executable, CUstream stream, unsigned count) {
+  static GraphLaunch launch = nullptr;
+  if (!launch && !(launch = find<GraphLaunch>("cuGraphLaunch"))) return CUDA_ERROR_NOT_INITIALIZED;
+  for (unsigned i = 0; i < count; ++i) {
+    CUresult result = launch(executable, stream);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The same as the functions above, timed.
+extern "C" int launchbench_time_driver(Interval* interval, CUfunction function, CUstream stream, CUdeviceptr buffer,
+                                       unsigned count) {
+  return timed(interval, launchbench_issue_driver, function, stream, buffer, count);
+}
+
+extern "C" int launchbench_time_dependent(Interval* interval, CUfunction function, CUstream stream, CUdeviceptr buffer,
+                                          unsigned count) {
+  return timed(interval, launchbench_issue_dependent, function, stream, buffer, count);
+}
+
+extern "C" int launchbench_time_fused(Interval* interval, CUfunction function, CUstream stream, CUdeviceptr buffer,
+                                      unsigned count) {
+  return timed(interval, launchbench_issue_fused, function, stream, buffer, count);
+}
+
+extern "C" int launchbench_time_spin(Interval* interval, CUfunction function, CUstream stream, CUdeviceptr buffer,
+                                     unsigned count, unsigned long long cycles) {
+  return timed(interval, launchbench_issue_spin, function, stream, buffer, count, cycles);
+}
+
+extern "C" int launchbench_time_runtime_tiny(Interval* interval, cudaStream_t stream, float* buffer, unsigned count) {
+  return timed(interval, launchbench_issue_runtime_tiny, stream, buffer, count);
+}
+
+extern "C" int launchbench_time_runtime_empty(Interval* interval, cudaStream_t stream, float* buffer, unsigned count) {
+  return timed(interval, launchbench_issue_runtime_empty, stream, buffer, count);
+}
+
+extern "C" int launchbench_time_replay(Interval* interval, CUgraphExec executable, CUstream stream, unsigned count) {
+  return timed(interval, launchbench_issue_replay, executable, stream, count);
 }
 
 #else  // stand-alone program

@@ -28,7 +28,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.measure import cards, driver, job, lengths_job
 from launchbench.measure.driver import DeviceMemory, DriverError, NoDriverError, call, check, driver_version, naming
 from launchbench.measure.lock import LOCK_DIR
-from launchbench.measure.native import NativeLoops, check_driver, check_runtime
+from launchbench.measure.native import Interval, NativeLoops, check_driver, check_runtime
 from launchbench.pointers import job as pointers_job
 from launchbench.results.failures import read_failures
 from launchbench.schemas import GENERATED
@@ -364,7 +364,7 @@ def test_the_card_that_was_found_is_not_the_one_asked_for(
 def test_a_protocol_is_that_of_the_configuration() -> None:
     config = Config(repetitions=7, warmup_rounds=3, warmup_ms=11, placements=9, full_placements=2, pool_mib=5)
     assert job.protocol_of(config).model_dump(exclude_none=True) == {
-        "version": 3,
+        "version": 4,
         "repetitions": 7,
         "warmup_rounds": 3,
         "warmup_ms": 11,
@@ -738,6 +738,29 @@ int launchbench_issue_runtime_empty(void *stream, void *buffer, unsigned count) 
   snprintf(said, sizeof said, "empty %p %p %u", stream, buffer, count);
   return -1;
 }
+int launchbench_issue_replay(void *graph, void *stream, unsigned count) {
+  snprintf(said, sizeof said, "replay %p %p %u", graph, stream, count);
+  return 0;
+}
+struct interval { void *first, *second, *stream; long long begin, issued, ended; int recorded; };
+#define TIMED(name, parameters, ...) \\
+  int launchbench_time_##name parameters { \\
+    interval->begin = (long long)(uintptr_t)interval->first; \\
+    interval->issued = (long long)(uintptr_t)interval->second; \\
+    interval->ended = (long long)(uintptr_t)interval->stream; \\
+    interval->recorded = 7; \\
+    return launchbench_issue_##name(__VA_ARGS__); \\
+  }
+#define KERNEL (struct interval *interval, void *function, void *stream, uint64_t buffer, unsigned count)
+TIMED(driver, KERNEL, function, stream, buffer, count)
+TIMED(dependent, KERNEL, function, stream, buffer, count)
+TIMED(fused, KERNEL, function, stream, buffer, count)
+TIMED(spin, (struct interval *interval, void *function, void *stream, uint64_t buffer, unsigned count, uint64_t cycles),
+      function, stream, buffer, count, cycles)
+#define RUNTIME (struct interval *interval, void *stream, void *buffer, unsigned count)
+TIMED(runtime_tiny, RUNTIME, stream, buffer, count)
+TIMED(runtime_empty, RUNTIME, stream, buffer, count)
+TIMED(replay, (struct interval *interval, void *graph, void *stream, unsigned count), graph, stream, count)
 """
 
 
@@ -770,6 +793,24 @@ def test_every_argument_reaches_the_native_loop(tmp_path: Path) -> None:
     assert last() == b"tiny 0x7eee87654321 0x7abc00000000 8"
     assert loops.runtime_loop("empty", stream, 0x7ABC_0000_0000, 8)() == -1
     assert last() == b"empty 0x7eee87654321 0x7abc00000000 8"
+    assert loops.replays(function, stream, 64)() == 0
+    assert last() == b"replay 0x7fff12345678 0x7eee87654321 64"
+
+
+def test_a_native_loop_is_timed_in_the_call_that_issues_it(tmp_path: Path) -> None:
+    """The interval and the loop's own arguments reach the library, whose clock and events come back."""
+    path = compiled(tmp_path, LOOPS)
+    loops = NativeLoops(path)
+    last = ctypes.CDLL(str(path)).last
+    last.restype = ctypes.c_char_p
+    interval = Interval(0x7FFF_0000_0001, 0x7FFF_0000_0002, 0x7FFF_0000_0003)
+    spun = loops.spin_loop(0x7FFF_1234_5678, 0x7EEE_8765_4321, 0x1_0000_0000, 3, 5).timed(interval)
+    assert spun() == 0 and last() == b"spin 0x7fff12345678 0x7eee87654321 100000000 3 5"
+    seen = (interval.begin_ns, interval.issued_ns, interval.ended_ns, interval.recorded)
+    assert seen == (0x7FFF_0000_0001, 0x7FFF_0000_0002, 0x7FFF_0000_0003, 7)
+    assert loops.driver_loop(1, 2, 3, 4).timed(interval)() == 222
+    assert loops.replays(0x7FFF_1234_5678, 2, 64).timed(interval)() == 0
+    assert last() == b"replay 0x7fff12345678 0x2 64"
 
 
 def why_not(path: Path) -> str:

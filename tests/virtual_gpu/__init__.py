@@ -370,6 +370,7 @@ class VirtualGpu:
         values["LD_LIBRARY_PATH"] = f"{self.folder}:{before}" if before else str(self.folder)
         if modelled_clock:
             values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCES / "clock"), values.get("PYTHONPATH")]))
+            values["LD_PRELOAD"] = str(self.folder / _CUDA)
         if self.locks:
             values["LAUNCHBENCH_LOCK_DIR"] = str(self.locks)
         return {**values, VARIABLE: machine.text(), **(variables or {})}

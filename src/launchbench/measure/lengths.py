@@ -90,7 +90,7 @@ def time_lengths(
                 loop = spinning(count, cycles)
                 counter.before(count)
                 loop.run()
-                graph = MovableGraph(stream, loop, Costs())
+                graph = MovableGraph(stream, loop, Costs(), loops)
                 try:
                     works = {"loop": loop, "replay": graph.replay()}
                     _time_cell(timer, counter, works, count, length, cycles, repetitions, rng, timing)

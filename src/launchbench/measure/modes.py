@@ -64,6 +64,9 @@ def kernels_of(launch_paths: Sequence[str], kernels: Sequence[str]) -> list[str]
 
 _TRIED = "tried"  # a graph for trying what the driver may refuse: the plain one's costs are not to hold that
 
+NATIVE_PATHS = ("native-driver", "native-runtime")
+"""Their graphs are launched from C as well, with ``cuGraphLaunch``; the others' by ``cuda.core``."""
+
 UPDATE_REFUSED = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE of cuda.h
 
 
@@ -103,8 +106,10 @@ class Costs:
 class MovableGraph:
     """An executable graph of one loop whose buffer can be changed: capture anew, then ``cuGraphExecUpdate``."""
 
-    def __init__(self, stream: Stream, loop: Loop, costs: Costs) -> None:
+    def __init__(self, stream: Stream, loop: Loop, costs: Costs, loops: NativeLoops | None = None) -> None:
+        """With ``loops`` it is launched natively, as a native loop is."""
         self._stream = stream
+        self._loops = loops
         self._costs = costs
         start = time.perf_counter_ns()
         builder = _captured(stream, loop)
@@ -147,10 +152,15 @@ class MovableGraph:
 
     def replay(self) -> Loop:
         """One graph launch."""
-        return Loop("cuGraphLaunch", partial(self._graph.launch, self._stream), lambda _: None)
+        return self.batch(1)
 
     def batch(self, replays: int) -> Loop:
         """So many graph launches in a row."""
+        if self._loops:
+            issue_natively = self._loops.replays(int(self._graph.handle), int(self._stream.handle), replays)
+            return Loop("cuGraphLaunch", issue_natively, partial(check, "cuGraphLaunch"))
+        if replays == 1:
+            return Loop("cuGraphLaunch", partial(self._graph.launch, self._stream), lambda _: None)
         launch = partial(self._graph.launch, self._stream)
 
         def issue() -> None:
@@ -186,6 +196,7 @@ class Block:
         self.costs = Costs()
         self._kernels = kernels
         self._loops = loops
+        self._native_loops = loops if launch_path in NATIVE_PATHS else None
         self._stream = stream
         self._make_loop = make_loop
         self._graphs: dict[str, MovableGraph] = {}
@@ -225,11 +236,10 @@ class Block:
 
     def sample_costs(self, address: int) -> int:
         """Make the graph of the plain loop once more and replay it; the number of increments it makes."""
-        graph = MovableGraph(self._stream, self.loop_at(address), self.costs)
+        graph = MovableGraph(self._stream, self.loop_at(address), self.costs, self._native_loops)
         try:
             start = time.perf_counter_ns()
-            with naming("cuGraphLaunch"):
-                graph.replay().issue()
+            graph.replay().run()
             _synchronize(self._stream)
             self.costs.first_replay_us.append(_since_us(start))
         finally:
@@ -274,7 +284,7 @@ class Block:
         else:
             # What the dependent one costs is not told apart: its one-off costs are not those of the plain loop.
             costs = self.costs if name == "plain" else Costs()
-            self._graphs[name] = MovableGraph(self._stream, loop, costs)
+            self._graphs[name] = MovableGraph(self._stream, loop, costs, self._native_loops)
         return self._graphs[name]
 
     def _native(self, function: str, kind: str, address: int) -> Loop:

@@ -16,7 +16,7 @@ PROTOCOL_VERSION = 4
 
 1: one-off costs are those of the block's only graph. 2: of several, after one that is thrown away. 3: every
 mode at many placements of the buffer, in a random order, with few repetitions at each. 4: the replay at each of
-them behind a gate as well.
+them behind a gate as well; native paths record the events and launch the graph from C too.
 """
 
 LaunchPath = Literal[
