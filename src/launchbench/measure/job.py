@@ -18,7 +18,7 @@ from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
 from launchbench.measure.blocks import Bench, measure_block
-from launchbench.measure.cards import Card, choose, visible_cards
+from launchbench.measure.cards import Card, choose, told_if_simulated, visible_cards
 from launchbench.measure.driver import OUT_OF_MEMORY, DeviceMemory, DriverError, call, driver_version, naming
 from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
 from launchbench.measure.kernels import become_current, load_kernels
@@ -28,7 +28,6 @@ from launchbench.measure.native import NativeLoops
 from launchbench.measure.paths.adapter import Ground, MakeLoop
 from launchbench.measure.paths.gaps import PathGaps
 from launchbench.measure.paths.prepare import prepare
-from launchbench.results.failures import ON_SIMULATED
 from launchbench.results.files import new_run_id, write_result, write_size_receipt
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
@@ -76,13 +75,13 @@ def run(job: Job, config: Config) -> Path:
     cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(job.binaries)
     card = choose(cards, config, job.label, job.card)
-    try:
-        with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
-            return _measure(job, config, card, session)
-    except Exception as error:
-        if card.is_virtual:
-            error.add_note(ON_SIMULATED)
-        raise
+    with (
+        told_if_simulated(card),
+        card_lock(card.uuid),
+        core_lock(cpu_cores()),
+        nvml.session(card.uuid) as session,
+    ):
+        return _measure(job, config, card, session)
 
 
 def load_on(card: Card, binaries: Path, config: Config) -> None:
