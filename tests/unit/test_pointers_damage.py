@@ -46,6 +46,16 @@ def test_a_record_out_of_bounds_is_a_gap(tmp_path: Path, damage: Callable[[dict[
     assert said in reason
 
 
+def test_a_key_that_is_there_twice_is_refused_as_in_launch_records(tmp_path: Path) -> None:
+    path = write_pointers_job(tmp_path)
+    text = path.read_text()
+    assert text.count('"virtual": false') == 1
+    path.write_text(text.replace('"virtual": false', '"virtual": true, "virtual": false'))
+    made = tabulate(tmp_path)
+    assert made.pointers.empty
+    assert made.gaps["reason"].tolist() == ["got the key 'virtual' twice; expected each key once"]
+
+
 @pytest.mark.parametrize("digits", [23, 5000])
 def test_a_tool_that_counts_beyond_reason_is_never_clean(digits: int) -> None:
     number = "9" * digits
