@@ -27,7 +27,7 @@ from launchbench.measure.modes import kernels_of
 from launchbench.measure.native import NativeLoops
 from launchbench.measure.paths.adapter import Ground, MakeLoop
 from launchbench.measure.paths.gaps import PathGaps
-from launchbench.measure.paths.prepare import prepare
+from launchbench.measure.paths.prepare import prepare, stating
 from launchbench.results.files import new_run_id, write_result, write_size_receipt
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
@@ -142,15 +142,17 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
         ground = Ground(device.device_id, int(stream.handle), job.binaries / "graphs.fatbin")
         for launch_path in config.launch_paths:
             prepared = prepare(launch_path, config.kernels, ground, stream, pool.address)
-            gaps.add(launch_path, prepared.reasons, config.kernels, subject)
+            reasons = dict(prepared.reasons)
             if prepared.make_loop:
                 make_loops[launch_path] = prepared.make_loop
             for kernel in (kernel for kernel in config.kernels if kernel not in prepared.reasons):
                 frameworks |= prepared.versions
-                thorough = thorough or launch_path
-                everywhere = (launch_path, kernel) == (thorough, "tiny")
+                everywhere = (launch_path, kernel) == (thorough or launch_path, "tiny")
                 placements = config.placements if everywhere else config.full_placements
-                attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
+                with stating(launch_path, kernel, reasons, stream):
+                    attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
+                    thorough = launch_path if everywhere else thorough
+            gaps.add(launch_path, reasons, config.kernels, subject)
     if not attempts:
         raise LaunchbenchError(f"none of the launch paths can be measured here: {gaps.told()}")
     call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed
