@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pandas as pd
 import pytest
 
@@ -134,6 +135,8 @@ def test_a_framework_that_cannot_be_measured_is_a_gap(bench: Bench, path: str, f
     # What comes first and runs has all placements.
     assert bench.result().raw["placement"].nunique() == PLACEMENTS
     assert f"launch path {path}: not measured: {told[path]}" in done.err
+    # Which releases do not fit together.
+    assert path == "torch" or told[path].endswith(f", numpy {numpy.__version__})")
     assert record.frameworks == {}
 
 

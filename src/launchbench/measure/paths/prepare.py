@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.driver import call, naming
 from launchbench.measure.modes import Costs, MovableGraph
@@ -77,7 +79,11 @@ def prepare(launch_path: str, kernels: Sequence[str], ground: Ground, stream: St
         _own_context(own)
     reasons = {}
     for kernel in kernels:
-        why = adapter.without.get(kernel) or _tried(adapter.make_loop, kernel, stream, address)
+        why = adapter.without.get(kernel)
+        if not why and (failed := _tried(adapter.make_loop, kernel, stream, address)):
+            # A release that does not fit another one imports well, and fails here.
+            versions = {**adapter.versions, "numpy": numpy.__version__}
+            why = f"{failed} ({', '.join(f'{name} {number}' for name, number in versions.items())})"
         _own_context(own)
         if why:
             reasons[kernel] = why
