@@ -138,6 +138,7 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
             pool=pool,
             rng=np.random.default_rng(seed),
             make_loops=make_loops,
+            strangers=frozenset(strangers),
         )
         ground = Ground(device.device_id, int(stream.handle), job.binaries / "graphs.fatbin")
         for launch_path in config.launch_paths:
