@@ -33,7 +33,7 @@ SITE = f"no value (the host name) or 1 to 64 characters {CHARACTERS[:-1]}, publi
 LABEL = f"a label of 1 to 32 characters {CHARACTERS}"
 REGEX = "a regular expression of 1 to 200 characters"
 CAPABILITY = 'a string "major.minor", for example "7.5"'
-FOLDER = "a folder path of 1 to 200 printable characters, without braces, not starting with ~ or -"
+FOLDER = "a folder path of 1 to 200 printable characters, without braces, not starting with ~, $ or -"
 NOT_CWD = "a folder that neither is nor holds the working directory"
 GPUS = "a mapping of at least one label, each with name and compute_capability"
 GPU = "a mapping of the keys name and compute_capability"
@@ -369,6 +369,7 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
         ({"build_dir": "a\0b"}, "build_dir: got 'a\\x00b'", FOLDER),
         ({"build_dir": "a\x1b[2Jb"}, "build_dir: got 'a\\x1b[2Jb'", FOLDER),
         ({"build_dir": "~/b"}, "build_dir: got '~/b'", FOLDER),
+        ({"results_dir": "$SCRATCH/r"}, "results_dir: got '$SCRATCH/r'", FOLDER),
         ({"build_dir": "-b"}, "build_dir: got '-b'", FOLDER),
         ({"reports_dir": "-r/x"}, "reports_dir: got '-r/x'", FOLDER),
         ({"results_dir": "./-x"}, "results_dir: got './-x'", FOLDER),

@@ -53,8 +53,8 @@ def _parse_pattern(value: object) -> str:
 
 
 def _parse_folder(value: object) -> str:
-    # Braces would be wildcards to Snakemake; "~" is expanded by shells only; "-b" is an option to every command.
-    if not isinstance(value, str) or not re.fullmatch("[^{}~][^{}]{0,199}", value):
+    # Braces would be wildcards to Snakemake; "~" and "$" are expanded by shells only; "-b" is an option to commands.
+    if not isinstance(value, str) or not re.fullmatch("[^{}~$][^{}]{0,199}", value):
         raise ValueError
     path = os.path.normpath(value)  # also of "./-b"
     if not value.isprintable() or value.isspace() or path.startswith("-"):
@@ -74,7 +74,7 @@ _ARCHITECTURE = text("sm_([5-9][0-9]|1[0-9]{2})[af]?", "an architecture such as 
 _SHORT_STRING = core_schema.str_schema(min_length=1, max_length=200)
 _PATTERN = Rule("a regular expression of 1 to 200 characters", _parse_pattern, _SHORT_STRING)
 _FOLDER = Rule(
-    "a folder path of 1 to 200 printable characters, without braces, not starting with ~ or -",
+    "a folder path of 1 to 200 printable characters, without braces, not starting with ~, $ or -",
     _parse_folder,
     _SHORT_STRING,
 )
