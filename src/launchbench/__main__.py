@@ -27,6 +27,7 @@ from launchbench.wording import plural
 if TYPE_CHECKING:
     from launchbench.measure.extra import Request
     from launchbench.results.extra_files import ExtraKind
+    from launchbench.results.failures import Attempt
 
 LOG_VARIABLE = "LAUNCHBENCH_LOG"
 """Environment variable: file to which the traceback of an error goes that standard error tells in one line."""
@@ -65,7 +66,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     import platform
 
     from launchbench.measure import job
-    from launchbench.results import failures
+    from launchbench.results.failures import Attempt
 
     config = _config(arguments)
     if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
@@ -83,18 +84,27 @@ def _measure(arguments: argparse.Namespace) -> None:
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
     check_receipt(arguments.receipt)
-    place = (Path(config.build_dir), request.site, request.label, arguments.card, request.launch_count, request.trial)
-    if arguments.receipt:
-        failures.forget_failure(*place)
-    try:
-        record = job.run(request, config)
-    except Exception as error:
-        if arguments.receipt:
-            failures.keep_failure(*place, error)
-        raise
-    print(record, flush=True)
+    attempt = Attempt(request.site, request.label, arguments.card, request.launch_count, request.trial)
+    record = _kept(arguments, attempt, config, lambda: job.run(request, config))
     if arguments.receipt:
         job.write_receipt(arguments.receipt, record, Path(config.results_dir))
+
+
+def _kept(arguments: argparse.Namespace, attempt: Attempt, config: Config, run: Callable[[], Path]) -> Path:
+    """Run a job; where it is one of a workflow, which then has a receipt, the reason of its failure is kept."""
+    from launchbench.results.failures import forget_failure, keep_failure
+
+    build_dir = Path(config.build_dir)
+    if arguments.receipt:
+        forget_failure(build_dir, attempt)
+    try:
+        record = run()
+    except Exception as error:
+        if arguments.receipt:
+            keep_failure(build_dir, attempt, error)
+        raise
+    print(record, flush=True)
+    return record
 
 
 def _pointers(arguments: argparse.Namespace) -> None:
@@ -123,6 +133,7 @@ def _extra(arguments: argparse.Namespace, run: Callable[[Request, Config], Path]
 
     from launchbench.measure.extra import Request
     from launchbench.results.extra_files import write_receipt
+    from launchbench.results.failures import Attempt
 
     config = _config(arguments)
     request = Request(
@@ -133,17 +144,19 @@ def _extra(arguments: argparse.Namespace, run: Callable[[Request, Config], Path]
     )
     check_writable(Path(config.results_dir, request.site, request.label))  # before minutes of measuring
     check_receipt(arguments.receipt)
-    record = run(request, config)
-    print(record, flush=True)
+    attempt = Attempt(request.site, request.label, arguments.card, kind=kind.name)
+    record = _kept(arguments, attempt, config, lambda: run(request, config))
     if arguments.receipt:
         write_receipt(kind, arguments.receipt, record, Path(config.results_dir))
 
 
 def _reasons(arguments: argparse.Namespace) -> None:
+    from launchbench.results.layout import LAUNCH
     from launchbench.workflow.reasons import keep_reasons
 
     for failure in keep_reasons(arguments.log, Path(_config(arguments).build_dir)):
-        subject = f"{failure.label} N={failure.launch_count} trial {failure.trial}"
+        numbers = f"N={failure.launch_count} trial {failure.trial}"
+        subject = f"{failure.label} {numbers if failure.kind == LAUNCH else failure.kind}"
         print(f"{subject}: {failure.reason}", file=sys.stderr)
 
 
@@ -158,15 +171,16 @@ def _aggregate(arguments: argparse.Namespace) -> None:
     check_apart(config, "--out", arguments.out)
     if not Path(config.results_dir).exists():
         print(f"launchbench: results_dir: {config.results_dir} does not exist: no results to join", file=sys.stderr)
-    failures = read_failures(Path(config.build_dir))
-    cache = Path(config.build_dir) / "cache" / "cards"
-    done = write_tables(
-        Path(config.results_dir), arguments.out, cache, list(config.gpus), config.launch_counts, failures
-    )
+    build_dir, results_dir = Path(config.build_dir), Path(config.results_dir)
+    cache, failures = build_dir / "cache" / "cards", read_failures(build_dir)
+    done = write_tables(results_dir, arguments.out, cache, list(config.gpus), config.launch_counts, failures)
     print(f"aggregate: {plural(done.cards, 'card')}, {done.anew:,} read anew", file=sys.stderr)
-    write_pointers_tables(Path(config.results_dir), arguments.out)
-    write_lengths_tables(Path(config.results_dir), arguments.out)
-    write_decode_tables(Path(config.results_dir), arguments.out)
+    for name, write in (
+        ("pointers", write_pointers_tables),
+        ("lengths", write_lengths_tables),
+        ("decode", write_decode_tables),
+    ):
+        write(results_dir, arguments.out, read_failures(build_dir, name))
 
 
 def _report(arguments: argparse.Namespace) -> None:

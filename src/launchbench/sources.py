@@ -23,6 +23,7 @@ MEASURING_MODULES = (
     "measure/driver.py",
     "measure/gate.py",
     "measure/job.py",
+    "measure/kernels.py",
     "measure/modes.py",
     "measure/native.py",
     *_folder("measure/paths"),
@@ -37,6 +38,7 @@ POINTERS_MODULES = (*_folder("pointers"), "measure/driver.py", "measure/native.p
 
 LENGTHS_MODULES = (
     "measure/driver.py",
+    "measure/kernels.py",
     "measure/lengths.py",
     "measure/lengths_job.py",
     "measure/modes.py",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver
 
-FAULT = os.environ.get("LAUNCHBENCH_TEST_FRAMEWORK", "")
+FAULT, _, AFTER = os.environ.get("LAUNCHBENCH_TEST_FRAMEWORK", "").partition(":")
+launches = itertools.count(1)
 
 
 class OwnError(Exception):
@@ -30,8 +32,11 @@ def function(name: str) -> Any:
 
 
 def launch(name: str, stream: int, address: int) -> None:
-    if FAULT == "raises":
+    number = next(launches)
+    if FAULT == "raises" and number > int(AFTER or 0):
         raise OwnError("no\nkernel image\tis available")
+    if FAULT == "omits" and number == int(AFTER):
+        return
     queue = driver.CUstream(0 if FAULT == "elsewhere" else stream)
     if FAULT == "synchronizes":
         [status] = driver.cuStreamSynchronize(queue)

@@ -11,6 +11,7 @@ import pytest
 
 from launchbench.aggregate import trials
 from launchbench.aggregate.cells import SAME_CELL, cell_figures, current, speedups, trial_figures
+from launchbench.report.cells import replays
 
 KEYS = ["job", "mode"]
 
@@ -110,3 +111,19 @@ def test_a_graph_that_saves_nothing_never_pays() -> None:
     (row,) = speedups(rows, ["cell"]).to_dict("records")
     assert row["break_even_replays"] == math.inf and row["speedup"] == pytest.approx(0.8)
     assert row["speedup_reason"] == trials.TOO_FEW_TRIALS
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((3.0, 3.0, 3.0), "3"),
+        ((3.0, 3.0, 4.0), "3 [3\N{EN DASH}4]"),
+        ((3.0, math.nan, math.nan), "3"),
+        ((3.0, 2.0, math.inf), "3 [2\N{EN DASH}never]"),
+        ((math.inf, math.inf, math.inf), "never"),
+        ((math.inf, 9.0, math.inf), "never [9\N{EN DASH}never]"),
+    ],
+)
+def test_an_interval_of_a_single_whole_number_is_not_written(ends: tuple[float, float, float], text: str) -> None:
+    row = dict(zip(("break_even_replays", "break_even_replays_low", "break_even_replays_high"), ends, strict=True))
+    assert replays(row) == text

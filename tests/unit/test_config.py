@@ -33,7 +33,7 @@ SITE = f"no value (the host name) or 1 to 64 characters {CHARACTERS[:-1]}, publi
 LABEL = f"a label of 1 to 32 characters {CHARACTERS}"
 REGEX = "a regular expression of 1 to 200 characters"
 CAPABILITY = 'a string "major.minor", for example "7.5"'
-FOLDER = "a folder path of 1 to 200 printable characters, without braces, not starting with ~ or -"
+FOLDER = "a folder path of 1 to 200 printable characters, without braces, not starting with ~, $ or -"
 NOT_CWD = "a folder that neither is nor holds the working directory"
 GPUS = "a mapping of at least one label, each with name and compute_capability"
 GPU = "a mapping of the keys name and compute_capability"
@@ -124,6 +124,7 @@ def test_a_configuration_cannot_be_changed() -> None:
         ("warmup_ms", 0, 0),
         ("warmup_ms", "0", 0),
         ("architectures", ["sm_90a", "sm_120", "sm_103f"], ("sm_90a", "sm_120", "sm_103f")),
+        ("architectures", ["sm_50", "sm_199"], ("sm_50", "sm_199")),
         ("cards", "none", "none"),
         ("cards", "listed", "listed"),
         ("published", False, False),
@@ -204,8 +205,12 @@ def test_bounds(key: str, low: int, high: int) -> None:
 
 
 def test_no_more_full_placements_than_placements() -> None:
-    expected = "full_placements: got 25; expected at most placements, which is 10"
+    expected = "placements: got 10; expected at least full_placements, which is 25"
     assert refused({"placements": 10}) == [expected]
+    expected = "full_placements: got 700; expected at most placements, which is 600"
+    assert refused({"full_placements": 700}) == [expected]
+    expected = "full_placements: got 25; expected at most placements, which is 10"
+    assert refused({"placements": 10, "full_placements": 25}) == [expected]
     assert load({"placements": 10, "full_placements": 10}).full_placements == 10
 
 
@@ -270,6 +275,11 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
         (
             {"architectures": ["sm_9"]},
             "architectures[0]: got 'sm_9'",
+            "an architecture such as sm_90, never native",
+        ),
+        (
+            {"architectures": ["sm_999"]},
+            "architectures[0]: got 'sm_999'",
             "an architecture such as sm_90, never native",
         ),
         (
@@ -359,6 +369,7 @@ def test_duplicates(key: str, values: list[Any], shown: str, expected: str) -> N
         ({"build_dir": "a\0b"}, "build_dir: got 'a\\x00b'", FOLDER),
         ({"build_dir": "a\x1b[2Jb"}, "build_dir: got 'a\\x1b[2Jb'", FOLDER),
         ({"build_dir": "~/b"}, "build_dir: got '~/b'", FOLDER),
+        ({"results_dir": "$SCRATCH/r"}, "results_dir: got '$SCRATCH/r'", FOLDER),
         ({"build_dir": "-b"}, "build_dir: got '-b'", FOLDER),
         ({"reports_dir": "-r/x"}, "reports_dir: got '-r/x'", FOLDER),
         ({"results_dir": "./-x"}, "results_dir: got './-x'", FOLDER),
@@ -394,13 +405,13 @@ def test_refused(mapping: dict[str, Any], got: str, expected: str) -> None:
         ),
         (
             {"results_dir": "build/results"},
-            "build_dir: got 'build'",
-            "a folder apart from results_dir 'build/results', not inside or around it",
+            "results_dir: got 'build/results'",
+            "a folder apart from build_dir 'build', not inside or around it",
         ),
         (
             {"results_dir": "reports/raw"},
-            "reports_dir: got 'reports'",
-            "a folder apart from results_dir 'reports/raw', not inside or around it",
+            "results_dir: got 'reports/raw'",
+            "a folder apart from reports_dir 'reports', not inside or around it",
         ),
         (
             {"build_dir": "./reports/"},
@@ -586,6 +597,19 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path, content: str) -> None:
         ("repetitions: " + "9" * 5000, ["ValueError; expected valid YAML"]),
         ("site: !!bool x\n", ["KeyError; expected valid YAML"]),
         ("site: " + "[" * 20_000, ["RecursionError; expected valid YAML"]),
+        (
+            "trials: 010\nlaunch_counts: [8, 0x40, 1:30]\nslurm: {t4: {runtime: 1_0}}\nsite: 1:30.5\n",
+            [
+                f"{got}; expected a number in plain decimal digits, or text in quotes"
+                for got in (
+                    "line 1: trials: got 010, which YAML reads as 8",
+                    "line 2: launch_counts[1]: got 0x40, which YAML reads as 64",
+                    "line 2: launch_counts[2]: got 1:30, which YAML reads as 90",
+                    "line 3: slurm.t4.runtime: got 1_0, which YAML reads as 10",
+                    "line 4: site: got 1:30.5, which YAML reads as 90.5",
+                )
+            ],
+        ),
         ("- a\n", ["got ['a']; expected lines of the form 'key: value'"]),
         ("repetitions: .nan\n", ["repetitions: got nan; expected a whole number from 1 to 100000"]),
         ("a\n" * (MAX_FILE_BYTES // 2 + 1), ["got a larger file; expected at most 65536 bytes"]),

@@ -51,12 +51,23 @@ def test_without_pytorch_the_job_ends_well_and_says_so(virtual_gpu: VirtualGpu, 
     assert set(sizes) == {str(file.relative_to(tmp_path / "sim")) for file in files_of(DECODE, result.path)}
 
 
-def test_a_pytorch_that_cannot_be_loaded_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.13: cannot open\\nshared object file')")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "OSError('libcudart.so.13: cannot open\\nshared object file')",
+            "OSError: libcudart.so.13: cannot open shared ",
+        ),
+        ("AttributeError('_ARRAY_API not found')", "AttributeError: _ARRAY_API not found"),
+    ],
+)
+def test_a_pytorch_that_cannot_be_loaded_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: str, told: str
+) -> None:
+    (tmp_path / "torch.py").write_text(f"raise {error}")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    told = launchbench.decode.unable()
-    assert told == "PyTorch cannot be loaded: libcudart.so.13: cannot open shared object file"
+    assert launchbench.decode.unable().startswith(f"PyTorch cannot be loaded: {told}")
 
 
 # ---------------------------------------------------------------- the order of things

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from launchbench.__main__ import main
 from launchbench.build import toolkit
 from launchbench.config.model import Config
-from launchbench.doctor import checks, cluster, examine, gpu
+from launchbench.doctor import checks, cluster, examine, frameworks, gpu
 from launchbench.doctor.finding import Check, Finding, ask
 from launchbench.measure.lock import core_lock
 from tests.conftest import ROOT
@@ -81,15 +82,63 @@ def test_a_machine_that_is_whole_passes(virtual_gpu: VirtualGpu, tmp_path: Path)
 
 
 def test_a_check_that_hangs_or_dies_is_one_line(virtual_gpu: VirtualGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "CHECKS", {"cards": gpu.cards})
+    monkeypatch.setattr(examine, "CHECKS", {"cards": gpu.cards, "nvml": gpu.nvml, "kernels": gpu.kernels})
     for name, value in virtual_gpu.environment(faults=[Fault("cuInit", hang=True)]).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LAUNCHBENCH_PROBE_TIMEOUT_S", "3")
     begun = time.monotonic()
-    assert list(examine.examine(ALLOWED, limit_s=3)) == ["fail  cards         this check did not answer within 3 s"]
+    assert list(examine.examine(ALLOWED, limit_s=500)) == [
+        "fail  cards         this check did not answer within 3 s",
+        "fail  nvml          not checked, since the driver did not answer the check of cards",
+        "fail  kernels       not checked, since the driver did not answer the check of cards",
+    ]
     assert time.monotonic() - begun < 60
+    monkeypatch.setattr(examine, "CHECKS", {"cards": gpu.cards})
+    monkeypatch.setenv("LAUNCHBENCH_PROBE_TIMEOUT_S", "soon")
+    assert next(iter(examine.examine(ALLOWED))) == (
+        "fail  driver        LAUNCHBENCH_PROBE_TIMEOUT_S: got 'soon'; expected a whole number of seconds"
+    )
+    monkeypatch.delenv("LAUNCHBENCH_PROBE_TIMEOUT_S")
     monkeypatch.setenv("LAUNCHBENCH_VIRTUAL_GPU", "nonsense")
     [line] = examine.examine(ALLOWED, limit_s=60)
     assert line.startswith("fail  cards         this check ended with exit status 70 (")
+
+
+# Of a framework, as the files of an installation say it.
+METADATA = """Metadata-Version: 2.1
+Name: {name}
+Version: 0.61.2
+Requires-Dist: numpy<{newest},>=1.24
+Requires-Dist: none-of-this-name; extra == "docs"
+"""
+
+
+@pytest.mark.parametrize(
+    ("newest", "finding"),
+    [
+        (
+            "2.0",
+            "numba: numba 0.61.2 asks for numpy<2.0,>=1.24; {numpy} is installed: it may import and yet fail at its "
+            "first launch; install releases that fit",
+        ),
+        ("99", ""),
+    ],
+)
+def test_a_framework_beside_releases_that_do_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newest: str, finding: str
+) -> None:
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text("raise ImportError('nobody is to import it')\n")
+    facts = tmp_path / "numba-0.61.2.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(METADATA.format(name="numba", newest=newest))
+    (facts / "top_level.txt").write_text("numba\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    lines = [line for line in told(frameworks.launch_paths) if "numba" in line[1]]
+    assert [line[1].partition(" ")[2].strip() for line in lines if line[0] == "warn"] == [
+        *([f"paths  {finding.format(numpy=numpy.__version__)}"] if finding else [])
+    ]
+    assert "frameworks installed: numba 0.61.2" in lines[-1][1] and "measuring tells" in lines[-1][1]
 
 
 def test_a_mistake_in_a_check_is_one_line(

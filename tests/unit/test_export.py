@@ -18,6 +18,7 @@ from launchbench.aggregate.write import write_tables
 from launchbench.errors import LaunchbenchError
 from launchbench.export import summary as summaries
 from launchbench.export.command import MANIFEST, export
+from launchbench.export.readme import OWN
 from launchbench.report.comparison import read_repetitions, read_table
 from launchbench.results import columns, tables
 from launchbench.results.parquet import parse_parquet
@@ -159,6 +160,26 @@ def test_the_markdown_table_has_the_numbers_and_breaks_at_no_name(study: Path) -
     assert "[" not in simulated[4]
     assert "&lt;script&gt;" in simulated[0] and "\\[y\\]" in simulated[0] and "<" not in simulated[0]
     assert any(line.startswith("**Rows marked as simulated") for line in lines)
+
+
+def test_every_launch_path_and_the_spread_of_cards(tmp_path: Path) -> None:
+    small = SMALL | {"launch_paths": ("native-driver", "cuda-python", "torch")}
+    for card, trial in ((0, 1), (1, 1), (1, 2)):
+        write_job(tmp_path / "results", 8, card=card, trial=trial, run=trial, **small)
+    write_tables(tmp_path / "results", tmp_path / "tables", tmp_path / "cache", ["t4"], (8,))
+    export(tmp_path / "tables", tmp_path / "out", ["t4"])
+    text = (tmp_path / "out/summary.md").read_text()
+    heads = [line for line in text.splitlines() if line.startswith("Launches by")]
+    assert heads == [
+        "Launches by `native-driver` of the kernel `tiny`:",
+        "Launches by `cuda-python` of the kernel `tiny`:",
+        f"Launches by `torch` of a kernel of its own, {OWN}:",
+    ]
+    assert text.count("| 8 |") == 2 * 3
+    spread = pd.read_csv(tmp_path / "out/spread.csv")
+    assert set(spread["launch_path"]) == {"native-driver", "cuda-python", "torch"}
+    assert set(spread["cards"]) == {2} and set(spread["processes"]) == {3}
+    assert len(parse_parquet((tmp_path / "out/spread.parquet").read_bytes(), columns.SPREAD, "spread")) == len(spread)
 
 
 def test_without_a_simulated_card_nothing_speaks_of_one(study: Path) -> None:

@@ -191,7 +191,8 @@ def test_a_block_that_was_disturbed_is_kept_and_measured_again(bench: Bench) -> 
 
 def test_after_three_attempts_what_there_is_is_filed(bench: Bench) -> None:
     configure(bench, launch_paths=["cuda-python"], kernels=["empty"])
-    done = bench.measure(processes=[Process(99)])
+    # It comes after the job has looked who is there.
+    done = bench.measure(processes=[Process(99, start=2)])
     assert done.status == 0
     told = [line.rsplit("; ", 1)[1] for line in warnings(done)]
     assert told == [
@@ -202,6 +203,18 @@ def test_after_three_attempts_what_there_is_is_filed(bench: Bench) -> None:
     result = bench.result()
     assert [block.attempt for block in result.record.blocks] == [0, 1, 2]
     assert result.raw.groupby("attempt").size().tolist() == [FULL * 2 * REPETITIONS] * 3
+
+
+def test_with_company_that_was_there_before_and_stays_a_block_is_measured_once(bench: Bench) -> None:
+    configure(bench, launch_paths=["cuda-python"], kernels=["tiny", "empty"])
+    done = bench.measure(processes=[Process(99), Process(77, start=2)])
+    assert done.status == 0
+    follows = "not measured again: process 99 was on the card before this job and stays"
+    assert [line.rsplit("; ", 1)[1] for line in warnings(done)] == [follows] * 2
+    result = bench.result()
+    assert [(block.kernel, block.attempt) for block in result.record.blocks] == [("tiny", 0), ("empty", 0)]
+    assert {one.pid for block in result.record.blocks for one in block.after.other_processes or []} == {77, 99}
+    assert (bench.tables()["summary"]["repetitions_used"] == 0).all()
 
 
 def test_how_busy_the_host_was_is_recorded(bench: Bench) -> None:

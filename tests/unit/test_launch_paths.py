@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pandas as pd
 import pytest
 
@@ -134,7 +135,43 @@ def test_a_framework_that_cannot_be_measured_is_a_gap(bench: Bench, path: str, f
     # What comes first and runs has all placements.
     assert bench.result().raw["placement"].nunique() == PLACEMENTS
     assert f"launch path {path}: not measured: {told[path]}" in done.err
+    # Which releases do not fit together.
+    assert path == "torch" or told[path].endswith(f", numpy {numpy.__version__})")
     assert record.frameworks == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("raises:{loop}", "a launch by numba failed: OwnError: no kernel image is available"),
+        ("raises:{capture}", "a launch by numba failed: OwnError: no kernel image is available"),
+        ("omits:{loop}", f"numba tiny N={N}: the buffer counted "),
+    ],
+)
+def test_a_framework_that_fails_while_it_is_timed_is_a_gap(bench: Bench, fault: str, reason: str) -> None:
+    # Both kernels are tried in a loop and in a capture; then a loop that loads tiny, and then the first capture.
+    loop = 2 * 2 * TRIED + 1
+    configure(bench, launch_paths=["numba", "cuda-bindings"], kernels=["tiny", "empty"])
+    done = measure(bench, fault.format(loop=loop, capture=loop + N))
+    assert done.status == 0, done.err
+    result = bench.result()
+    record = result.record
+    blocks = {(block.launch_path, block.kernel) for block in record.blocks}
+    stated = record.paths_not_measured | record.kernels_not_measured
+    assert set(stated) == {"numba"}
+    told = record.kernels_not_measured["numba"]["tiny"] if fault.startswith("omits") else stated["numba"]
+    assert str(told).startswith(f"failed while it was timed: {reason}") and "written" not in str(told)
+    assert blocks >= {("cuda-bindings", "tiny"), ("cuda-bindings", "empty")} and ("numba", "tiny") not in blocks
+    assert f"not measured: {told}" in done.err
+    # The first path that did run has all placements.
+    own = result.raw[(result.raw["launch_path"] == "cuda-bindings") & (result.raw["kernel"] == "tiny")]
+    assert own["placement"].nunique() == PLACEMENTS
+
+
+def test_a_framework_that_takes_the_context_with_it_fails_the_job(bench: Bench) -> None:
+    configure(bench, launch_paths=["numba", "native-driver"], kernels=["tiny"])
+    done = measure(bench, faults=[Fault("cuLaunchKernel", 719, start=2 * TRIED + 1, sticky=True)])
+    assert refusal(bench, done) == "a launch by numba failed: CUDA_ERROR_LAUNCH_FAILED (719)"
 
 
 def test_a_framework_that_is_missing_is_a_gap(bench: Bench) -> None:

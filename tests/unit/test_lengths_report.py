@@ -246,7 +246,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     path.with_suffix(".csv").write_text("")
     found = made(tmp_path)
     assert found.missing == ["t4"] and found.clocks == [] and len(found.broken.rows) == 1
-    assert "cut short: 0 of" in found.broken.rows[0][1].text
+    assert "cut short: 0 of" in found.broken.rows[0][2].text
 
 
 # ---------------------------------------------------------------- the page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,33 @@ def test_a_record_out_of_bounds_is_a_gap(tmp_path: Path, damage: Callable[[dict[
     assert made.pointers["card"].nunique() == 1, "the other card's scenarios stay"
     (reason,) = made.gaps["reason"]
     assert said in reason
+
+
+def test_a_key_that_is_there_twice_is_refused_as_in_launch_records(tmp_path: Path) -> None:
+    path = write_pointers_job(tmp_path)
+    text = path.read_text()
+    assert text.count('"virtual": false') == 1
+    path.write_text(text.replace('"virtual": false', '"virtual": true, "virtual": false'))
+    made = tabulate(tmp_path)
+    assert made.pointers.empty
+    assert made.gaps["reason"].tolist() == ["got the key 'virtual' twice; expected each key once"]
+
+
+@pytest.mark.parametrize("value", ["inf", "-1.0", "nan"])
+def test_a_time_that_is_none_is_a_gap_though_the_checksum_fits(tmp_path: Path, value: str) -> None:
+    path = write_pointers_job(tmp_path)
+    csv = path.with_suffix(".csv")
+    head, first, *rows = csv.read_text().splitlines()
+    cells = [*first.split(",")[:-1], value]
+    data = "\n".join([head, ",".join(cells), *rows, ""]).encode()
+    csv.write_bytes(data)
+    record = json.loads(path.read_text())
+    record["cures_file"] |= {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+    path.write_text(json.dumps(record))
+    made = tabulate(tmp_path)
+    assert made.cures.empty
+    (reason,) = made.gaps["reason"]
+    assert reason.startswith("total_us, row 1: got ") and "expected a number from 0 to" in reason
 
 
 @pytest.mark.parametrize("digits", [23, 5000])

@@ -91,7 +91,7 @@ def test_a_broken_file_is_a_row_of_its_own_table(tmp_path: Path) -> None:
     gaps = tabulate(tmp_path / "results").gaps
     assert gaps["file"].tolist() == [path.with_suffix(".csv").relative_to(tmp_path / "results").as_posix()]
     broken = made(tmp_path).broken
-    assert len(broken.rows) == 1 and "cut short: 0 of" in broken.rows[0][1].text
+    assert len(broken.rows) == 1 and "cut short: 0 of" in broken.rows[0][2].text
 
 
 # ---------------------------------------------------------------- sentences

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from launchbench import sources
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import provenance
 from launchbench.measure.provenance import COMMIT_VARIABLE, code, read_manifest, software
-from launchbench.sources import AGGREGATING_MODULES, MEASURING_MODULES, REPORTING_MODULES
+from launchbench.sources import AGGREGATING_MODULES, LENGTHS_MODULES, MEASURING_MODULES, PACKAGE, REPORTING_MODULES
 
 PRODUCTS = {"graphs.fatbin": b"fat", "liblaunchloops.so": b"loops"}
 
@@ -161,6 +162,30 @@ def test_the_code_that_measures_has_a_checksum_and_no_other(binaries: Path, pack
         module.write_bytes(original)
     assert len(seen) == 1 + len(MEASURING_MODULES)
     assert code(binaries).package_sha256 == before
+
+
+NOT_TIMED = {"cards", "extra", "host", "lock", "nvml", "progress", "provenance"}
+"""Modules of ``measure`` that choose, describe or guard and touch nothing that is timed."""
+
+
+def imported(module: str, seen: set[str]) -> set[str]:
+    """Modules of ``launchbench.measure`` that this one imports, and those that they import."""
+    for node in ast.walk(ast.parse((PACKAGE / module).read_text(encoding="utf-8"))):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if names == ["launchbench.measure"] and isinstance(node, ast.ImportFrom):
+            names = [f"launchbench.measure.{alias.name}" for alias in node.names]
+        for name in (name for name in names if name.startswith("launchbench.measure.")):
+            path = name.removeprefix("launchbench.").replace(".", "/") + ".py"
+            if path not in seen and path.split("/")[-1].removesuffix(".py") not in NOT_TIMED:
+                seen.add(path)
+                imported(path, seen)
+    return seen
+
+
+def test_whatever_a_launch_job_times_with_decides_it() -> None:
+    job = "measure/job.py"
+    assert imported(job, {job}) <= set(MEASURING_MODULES)
+    assert "measure/kernels.py" in set(MEASURING_MODULES) & set(LENGTHS_MODULES)
 
 
 @pytest.mark.parametrize("product", list(PRODUCTS))

@@ -8,17 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from launchbench.errors import LaunchbenchError
 from launchbench.results.failures import (
     ON_SIMULATED,
+    Attempt,
     Failure,
-    failure_path,
     forget_failure,
     keep_failure,
     read_failures,
     write_failure,
 )
+from launchbench.results.layout import PREFIXES
 from launchbench.workflow.reasons import keep_reasons, read_log
 
 # As Snakemake 9.27 with snakemake-executor-plugin-slurm 2.8 writes it, with shorter commands.
@@ -126,14 +128,14 @@ def own(tmp_path: Path, reason: str, job: str | None, label: str = "h100", count
 
 def test_the_log_names_cells_jobs_and_what_was_said() -> None:
     told = read_log(HEAD + single("a100", "10", "TIMEOUT") + REFUSED + GROUP + LOCAL)
-    assert [(one.label, one.card, one.launch_count, one.slurm_job) for one in told] == [
+    assert [(one.attempt.label, one.attempt.card, one.attempt.launch_count, one.slurm_job) for one in told] == [
         ("a100", "any", 8, "10"),
         ("h100", "any", 64, "11"),
         ("h100", "any", 512, "11"),
         ("h200", "any", 8, None),
         ("t4", "0892b876", 64, None),
     ]
-    assert told[1].together == told[2].together == ((64, 1), (512, 1))
+    assert [one.launch_count for one in told[1].together] == [64, 512] and told[1].together == told[2].together
     assert "TIMEOUT" in told[0].message and "sbatch failed" in told[3].message and told[4].message == ""
 
 
@@ -182,7 +184,7 @@ def test_what_a_job_said_itself_stands(tmp_path: Path) -> None:
 
 def test_trials_of_one_n_fail_apart(tmp_path: Path) -> None:
     text = GROUP.replace("n64.t1.", "n512.t2.")
-    assert [(one.launch_count, one.trial) for one in read_log(text)] == [(512, 1), (512, 2)]
+    assert [(one.attempt.launch_count, one.attempt.trial) for one in read_log(text)] == [(512, 1), (512, 2)]
     own(tmp_path, "asked to measure h100; found none", "11")
     kept(tmp_path, text, {"scontrol": ANSWERS["FAILED"]})
     assert [(one.trial, one.reason) for one in read_failures(tmp_path / "build")] == [
@@ -204,6 +206,38 @@ def test_without_a_scheduler(tmp_path: Path) -> None:
     # Inside somebody's allocation, what the job said names a SLURM job that Snakemake knows nothing of.
     own(tmp_path, "cuMemAlloc failed", "77", label="t4", count=64, card="0892b876")
     assert kept(tmp_path, LOCAL) == {("t4", 64): "cuMemAlloc failed"}
+
+
+EXTRA = """[Mon Nov 30 05:28:00 2026]
+Error in rule lengths:
+    message: None
+    jobid: 3
+    output: build/cells/lab/t4/0892b876/lengths.0.json
+    log: build/logs/lengths/lab/t4/0892b876/0.log (check log file(s) for error details)
+[Mon Nov 30 05:28:01 2026]
+Error in rule decode:
+    message: SLURM-job '12' failed, SLURM status is: 'FAILED'.
+    output: build/cells/lab/a100/any/decode.1.json
+    log: build/logs/decode/lab/a100/any/1.log, /w/.snakemake/slurm_logs/rule_decode/x/12.log (check log file(s) for \
+error details)
+    external_jobid: 12
+"""
+
+
+def test_extra_jobs_too(tmp_path: Path) -> None:
+    log, build = tmp_path / "log", tmp_path / "build"
+    log.write_text(EXTRA + GROUP.replace("n64.t1.0.json", "pointers.0.json"))
+    own(tmp_path, "asked to measure h100; found none", "11")
+    keep_reasons(log, build, lambda command: ANSWERS["FAILED"] if command[0] == "scontrol" else "")
+    told = {kind: [(one.label, one.reason) for one in read_failures(build, kind)] for kind in PREFIXES.values()}
+    assert told == {
+        # Its log is named by a number, which is no job of SLURM.
+        "lengths": [("t4", f"the job ended without saying why; its log is under {build / 'logs' / 'lengths'}")],
+        "decode": [
+            ("a100", "SLURM job 12 on node7 ended as FAILED without saying why; its log is under .snakemake/slurm_logs")
+        ],
+        "pointers": [("h100", "not begun: N = 512, trial 1 failed before, in the same SLURM job 11")],
+    }
 
 
 def test_slurm_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,28 +271,42 @@ def test_a_log_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 def test_a_failure_is_kept_whatever_its_text_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
-    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, LaunchbenchError("one\nline " + "x" * 1000))
-    keep_failure(tmp_path, "lab", "t4", "any", 64, 1, KeyError("y"))
-    keep_failure(tmp_path, "lab", "t4", "any", 512, 1, LaunchbenchError(""))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 8), LaunchbenchError("one\nline " + "x" * 1000))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 64), KeyError("y"))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 512), LaunchbenchError(""))
     told = read_failures(tmp_path)
     assert [one.reason[:9] for one in told] == ["one line ", "a bug: Ke", "Launchben"]
     assert len(told[0].reason) == 500
     assert {one.slurm_job for one in told} == {"12"}
-    forget_failure(tmp_path, "lab", "t4", "any", 8, 1)
-    forget_failure(tmp_path, "lab", "t4", "any", 8, 1)
+    forget_failure(tmp_path, Attempt("lab", "t4", "any", 8))
+    forget_failure(tmp_path, Attempt("lab", "t4", "any", 8))
     assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512]
 
 
 def test_a_failure_that_cannot_be_kept_hides_nothing(tmp_path: Path) -> None:
     (tmp_path / "failures").write_text("a file")
-    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, LaunchbenchError("x"))
-    keep_failure(tmp_path, "lab", "../../t4", "any", 8, 1, LaunchbenchError("x"))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 8), LaunchbenchError("x"))
+    keep_failure(tmp_path, Attempt("lab", "../../t4", "any", 8), LaunchbenchError("x"))
     assert read_failures(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["launch", "lengths"])
+def test_only_launch_jobs_have_an_n(kind: str) -> None:
+    with pytest.raises(ValidationError, match="launch jobs alone have an N"):
+        Failure(
+            site="lab",
+            label="t4",
+            card="any",
+            kind=kind,
+            launch_count=8 if kind == "lengths" else None,
+            reason="x",
+            failed_utc="2026-11-30T05:00:00Z",
+        )
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "launchbench-failure/2"}'])
 def test_a_file_that_is_no_failure_is_passed_over(tmp_path: Path, text: str) -> None:
-    path = failure_path(tmp_path, "lab", "t4", "any", 8)
+    path = Attempt("lab", "t4", "any", 8).path(tmp_path)
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert read_failures(tmp_path) == []
@@ -277,23 +325,23 @@ def test_a_file_that_is_no_failure_is_passed_over(tmp_path: Path, text: str) -> 
 def test_a_failure_in_the_place_of_another_cell_is_passed_over(
     tmp_path: Path, place: tuple[str, str, str, int, int]
 ) -> None:
-    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, LaunchbenchError("x"))
-    other = failure_path(tmp_path, *place)
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 8), LaunchbenchError("x"))
+    other = Attempt(*place).path(tmp_path)
     other.parent.mkdir(parents=True, exist_ok=True)
-    failure_path(tmp_path, "lab", "t4", "any", 8).rename(other)
+    Attempt("lab", "t4", "any", 8).path(tmp_path).rename(other)
     assert read_failures(tmp_path) == []
 
 
 def test_an_error_on_a_simulated_gpu_is_kept_as_one(tmp_path: Path) -> None:
     error = LaunchbenchError("x")
     error.add_note(ON_SIMULATED)
-    keep_failure(tmp_path, "lab", "t4", "any", 8, 1, error)
-    keep_failure(tmp_path, "lab", "t4", "any", 64, 1, LaunchbenchError("x"))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 8), error)
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 64), LaunchbenchError("x"))
     assert [one.virtual for one in read_failures(tmp_path)] == [True, False]
 
 
 def test_a_pipe_in_the_place_of_a_failure_is_not_read(tmp_path: Path) -> None:
-    path = failure_path(tmp_path, "lab", "t4", "any", 8)
+    path = Attempt("lab", "t4", "any", 8).path(tmp_path)
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
     code = "import sys, pathlib, launchbench.results.failures as f; print(f.read_failures(pathlib.Path(sys.argv[1])))"

@@ -122,7 +122,8 @@ def test_lines_of_other_versions(line: str, field: str, value: object) -> None:
     assert getattr(error, field) == value
 
 
-CLEAN = "========= COMPUTE-SANITIZER\nstep prepare\ncomplete recycled 0\n========= ERROR SUMMARY: 0 errors\n"
+NONE = "========= ERROR SUMMARY: 0 errors\n"
+CLEAN = f"========= COMPUTE-SANITIZER\nstep prepare\ncomplete recycled 0\n{NONE}"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,15 @@ CLEAN = "========= COMPUTE-SANITIZER\nstep prepare\ncomplete recycled 0\n=======
         (CLEAN.replace("complete recycled 0\n", ""), 0, "not-run", "never said that it had come to its end"),
         (CLEAN.replace("recycled", "victim"), 0, "not-run", ""),
         (CLEAN.replace("recycled 0", "recycled 1"), 0, "not-run", ""),
-        (CLEAN.replace("complete recycled 0", "complete recycled 0\nand on"), 0, "not-run", ""),
+        (CLEAN.replace("recycled 0", "recycled 0\nand on"), 0, "cannot-tell", "that it was at its end; and on"),
+        (CLEAN.replace("recycled 0", "recycled 0\nstep after"), 0, "cannot-tell", "after it had said"),
+        (CLEAN + "========= ERROR SUMMARY: 3 errors\n", 0, "cannot-tell", "contradict each other: 3 errors, and none"),
+        (CLEAN.replace("0 errors", "3 errors") + NONE, 0, "cannot-tell", "contradict each other"),
+        (CLEAN + NONE, 0, "clean", None),
+        (CLEAN.replace("0 errors", "0 errors (5 not printed)"), 0, "cannot-tell", "0 errors (5 not printed)"),
+        (CLEAN.replace("0 errors", "9" * 20 + " errors"), 0, "cannot-tell", "9" * 20),
+        (CLEAN.replace("0 errors", "100 errors were not printed"), 0, "errors", None),
+        ("========= No checks done\n" + CLEAN, 0, "cannot-tell", "No checks done"),
         (CLEAN.replace("========= ERROR SUMMARY: 0 errors\n", ""), 0, "cannot-tell", "the tool printed no summary"),
         (CLEAN, 1, "cannot-tell", "the tool ended with status 1"),
         (CLEAN, -11, "cannot-tell", "the tool ended with status -11"),
@@ -141,7 +150,7 @@ CLEAN = "========= COMPUTE-SANITIZER\nstep prepare\ncomplete recycled 0\n=======
         (CLEAN.replace("0 errors", "1 error"), ERROR_STATUS, "errors", None),
         ("========= Internal Sanitizer Error: the Sanitizer lost it\n" + CLEAN, 0, "cannot-tell", "Internal Sanitizer"),
         ("========= Error: Device not supported. Please refer to\n" + CLEAN, 0, "not-run", "Device not supported"),
-        ("========= Warning: some kernel was loaded late\n" + CLEAN, 0, "clean", None),
+        ("========= Warning: some kernel was loaded late\n" + CLEAN, 0, "cannot-tell", "some kernel was loaded late"),
         (NEW.replace("unowned", "recycled"), 0, "errors", None),
         (NEW.replace("complete unowned 0\n", "").replace("2 errors", "0 errors"), 0, "errors", None),
         ("\x00\xff garbage =========\n", 0, "not-run", "garbage"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,14 +70,44 @@ def test_a_mistake_is_told_of_where_it_was_made(tmp_path_factory: pytest.TempPat
     ]
 
 
+@pytest.mark.parametrize(
+    ("file", "given", "line"),
+    [
+        (
+            {"results_dir": "results", "build_dir": "build"},
+            {"results_dir": "build/x"},
+            "--config: results_dir: got 'build/x'; expected a folder apart from build_dir 'build', not inside or "
+            "around it",
+        ),
+        (
+            {"build_dir": "results/x"},
+            {},
+            "config.yaml: build_dir: got 'results/x'; expected a folder apart from results_dir 'results', not inside "
+            "or around it",
+        ),
+        (
+            {},
+            {"results_dir": "build/x"},
+            "--config: results_dir: got 'build/x'; expected a folder apart from build_dir 'build', not inside or "
+            "around it",
+        ),
+        (
+            {"placements": 600, "full_placements": 25},
+            {"placements": 10},
+            "--config: placements: got 10; expected at least full_placements, which is 25",
+        ),
+    ],
+)
+def test_of_two_keys_that_do_not_go_together_the_one_that_was_set_last_is_told(
+    file: dict[str, Any], given: dict[str, Any], line: str
+) -> None:
+    Path("config.yaml").write_text(json.dumps(file))
+    assert said({**file, **given}, **given) == [line]
+
+
 def test_without_a_file_all_comes_from_the_command_line() -> None:
     with pytest.raises(LaunchbenchError, match=r"^--config: repetitions: got 0; expected"):
         settings({"repetitions": 0}, [], [], {"repetitions": 0})
-
-
-def test_a_default_that_does_not_fit_is_told_of_the_file_it_is_left_out_of() -> None:
-    lines = said({"results_dir": "build/x"}, results_dir="build/x")
-    assert [line.split("; expected ")[0] for line in lines] == ["config.yaml: build_dir: got 'build'"]
 
 
 def test_measuring_can_be_switched_off_whatever_the_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:

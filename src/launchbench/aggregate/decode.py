@@ -6,6 +6,7 @@ It pools nothing: a row is of one job, so its intervals are about repetitions wi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from launchbench.aggregate.extra import SAME_JOB, table
-from launchbench.aggregate.gaps import problem_row
+from launchbench.aggregate.extra import SAME_JOB, gaps, table
 from launchbench.aggregate.identity import identity, moments
 from launchbench.aggregate.lengths_model import HELPS
 from launchbench.aggregate.paired import Paired, paired_medians
-from launchbench.results import columns, decode_columns, flags
+from launchbench.results import decode_columns, flags
 from launchbench.results.decode import DecodePoint, DecodeRecord
 from launchbench.results.decode_files import DECODE
-from launchbench.results.decode_words import DECODE_MODES
+from launchbench.results.decode_words import DECODE_MODES, KIND
 from launchbench.results.extra_files import ExtraResult, read_extras
+from launchbench.results.failures import Failure
 from launchbench.results.files import write_atomically
 from launchbench.wording import one_line
 
@@ -41,8 +42,8 @@ class DecodeTables:
     decode_gaps: pd.DataFrame
 
 
-def tabulate(results_dir: Path) -> DecodeTables:
-    """Read every decode job under ``results_dir``; a broken file becomes a row of ``decode_gaps``."""
+def tabulate(results_dir: Path, failures: Sequence[Failure] = ()) -> DecodeTables:
+    """Read every decode job under ``results_dir``; a broken file, and a failure, becomes a row of ``decode_gaps``."""
     results, problems = read_extras(DECODE, results_dir)
     results.sort(key=lambda one: (one.site, one.record.label, one.record.device.uuid, one.record.started_utc))
     points: list[Row] = []
@@ -55,17 +56,16 @@ def tabulate(results_dir: Path) -> DecodeTables:
     made["superseded"] = _superseded(made)
     rows = table(points, decode_columns.DECODE, "decode")
     rows["superseded"] = rows["run_id"].isin(set(made.loc[made["superseded"], "run_id"])).astype("bool")
-    gaps = table([problem_row(problem, results_dir) for problem in problems], columns.GAPS, "decode_gaps")
-    return DecodeTables(rows, made, gaps)
+    return DecodeTables(rows, made, gaps(problems, results_dir, failures, made, KIND))
 
 
-def write_decode_tables(results_dir: Path, out_dir: Path) -> None:
+def write_decode_tables(results_dir: Path, out_dir: Path, failures: Sequence[Failure] = ()) -> None:
     """Write ``decode.csv``, ``decode_jobs.csv`` and ``decode_gaps.csv``, each whole or not at all.
 
     Raises:
         LaunchbenchError: the folder cannot be written.
     """
-    for name, frame in vars(tabulate(results_dir)).items():
+    for name, frame in vars(tabulate(results_dir, failures)).items():
         write_atomically(out_dir / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
 
 

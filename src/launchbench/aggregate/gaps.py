@@ -46,7 +46,7 @@ def find_gaps(
     """
     rows = [problem_row(problem, results_dir) for problem in problems]
     rows += _without_samples(summary)
-    failed = _failed(failures, summary)
+    failed = failed_rows(failures, summary[summary["speedup"].notna()], summary)
     rows += failed
     failing = {label for label in config_labels if _all_failed(failed, label, launch_counts)}
     rows += [row for row in _labels(summary, problems, config_labels) if row["label"] not in failing]
@@ -100,18 +100,24 @@ def _without_samples(summary: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _failed(failures: Sequence[Failure], summary: pd.DataFrame) -> list[dict[str, Any]]:
+def failed_rows(failures: Sequence[Failure], done: pd.DataFrame, known: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of ``columns.GAPS`` for attempts that left no result and were not made good since.
+
+    Args:
+        failures: of one kind of job.
+        done: results that make good an older failure: site, label, card, launch_count, virtual, started_utc.
+        known: rows of all cards that have results: site, label, card, virtual.
+    """
     if not failures:
         return []
     made: dict[tuple[Any, ...], datetime] = {}
-    usable = summary[summary["speedup"].notna()]
     names = ["site", "label", "card", "launch_count", "virtual", "started_utc"]
-    for site, label, card, count, virtual, started in usable[names].itertuples(index=False, name=None):
+    for site, label, card, count, virtual, started in done[names].itertuples(index=False, name=None):
         for key in ((site, label, card, count, virtual), (site, label, "", count, virtual)):
             moment = datetime.fromisoformat(started)
             made[key] = max(made.get(key, moment), moment)
     kinds: dict[tuple[str, str, str], set[bool]] = {}
-    for site, label, card, virtual in summary[["site", "label", "card", "virtual"]].itertuples(index=False, name=None):
+    for site, label, card, virtual in known[["site", "label", "card", "virtual"]].itertuples(index=False, name=None):
         for name in (card, ""):
             kinds.setdefault((site, label, name), set()).add(bool(virtual))
     rows = []

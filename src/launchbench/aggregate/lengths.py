@@ -6,6 +6,7 @@ It pools nothing: a row is of one job, so its intervals are about repetitions wi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,17 @@ import numpy as np
 import pandas as pd
 
 from launchbench.aggregate import stats
-from launchbench.aggregate.extra import table
-from launchbench.aggregate.gaps import problem_row
+from launchbench.aggregate.extra import gaps, table
 from launchbench.aggregate.identity import identity
 from launchbench.aggregate.lengths_model import HELPS, LengthModel, ahead, fit, pace
 from launchbench.aggregate.paired import paired_medians
-from launchbench.results import columns, flags, lengths_columns
+from launchbench.results import flags, lengths_columns
 from launchbench.results.extra_files import ExtraResult, read_extras
+from launchbench.results.failures import Failure
 from launchbench.results.files import write_atomically
 from launchbench.results.lengths import LengthsRecord
 from launchbench.results.lengths_files import LENGTHS
+from launchbench.results.lengths_words import KIND
 
 WRONG_MODEL_PERCENT = 10.0
 KERNEL_SCALE = 0.05
@@ -51,8 +53,8 @@ class LengthsTables:
     lengths_gaps: pd.DataFrame
 
 
-def tabulate(results_dir: Path) -> LengthsTables:
-    """Read every lengths job under ``results_dir``; a broken file becomes a row of ``lengths_gaps``."""
+def tabulate(results_dir: Path, failures: Sequence[Failure] = ()) -> LengthsTables:
+    """Read every lengths job under ``results_dir``; a broken file, and a failure, becomes a row of ``lengths_gaps``."""
     results, problems = read_extras(LENGTHS, results_dir)
     results.sort(key=lambda one: (one.site, one.record.label, one.record.device.uuid, one.record.started_utc))
     cells: list[dict[str, Any]] = []
@@ -63,21 +65,22 @@ def tabulate(results_dir: Path) -> LengthsTables:
         cells += own
         models.append(model)
         crossings += crossed
+    jobs = table(models, lengths_columns.LENGTH_MODELS, "length_models")
     return LengthsTables(
         table(cells, lengths_columns.LENGTHS, "lengths"),
-        table(models, lengths_columns.LENGTH_MODELS, "length_models"),
+        jobs,
         table(crossings, lengths_columns.CROSSOVERS, "crossovers"),
-        table([problem_row(problem, results_dir) for problem in problems], columns.GAPS, "lengths_gaps"),
+        gaps(problems, results_dir, failures, jobs, KIND),
     )
 
 
-def write_lengths_tables(results_dir: Path, out_dir: Path) -> None:
+def write_lengths_tables(results_dir: Path, out_dir: Path, failures: Sequence[Failure] = ()) -> None:
     """Write ``lengths.csv``, ``length_models.csv``, ``crossovers.csv`` and ``lengths_gaps.csv``, each whole or not.
 
     Raises:
         LaunchbenchError: the folder cannot be written.
     """
-    for name, frame in vars(tabulate(results_dir)).items():
+    for name, frame in vars(tabulate(results_dir, failures)).items():
         write_atomically(out_dir / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
 
 

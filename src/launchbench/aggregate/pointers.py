@@ -5,6 +5,7 @@ It pools nothing: a row is one scenario, or one cure and N, of one job. It draws
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,16 @@ import numpy as np
 import pandas as pd
 
 from launchbench.aggregate import stats
-from launchbench.aggregate.extra import table
-from launchbench.aggregate.gaps import problem_row
+from launchbench.aggregate.extra import gaps, table
 from launchbench.aggregate.identity import identity
 from launchbench.pointers.outcome import first_failure
-from launchbench.results import columns, pointers_columns
+from launchbench.results import pointers_columns
 from launchbench.results.extra_files import ExtraResult, read_extras
+from launchbench.results.failures import Failure
 from launchbench.results.files import write_atomically
 from launchbench.results.pointers import AccessError, PointersRecord, SanitizerRun, Seen
 from launchbench.results.pointers_files import POINTERS
-from launchbench.results.pointers_words import CURES, SCENARIOS
+from launchbench.results.pointers_words import CURES, KIND, SCENARIOS
 from launchbench.wording import one_line
 
 PARTS = ("prepare", "apply", "first_replay", "total")
@@ -37,27 +38,27 @@ class PointersTables:
     gaps: pd.DataFrame
 
 
-def tabulate(results_dir: Path) -> PointersTables:
-    """Read every pointers job under ``results_dir``; a broken file becomes a row of ``gaps``."""
+def tabulate(results_dir: Path, failures: Sequence[Failure] = ()) -> PointersTables:
+    """Read every pointers job under ``results_dir``; a broken file, and a failure, becomes a row of ``gaps``."""
     results, problems = read_extras(POINTERS, results_dir)
     results.sort(key=lambda one: (one.site, one.record.label, one.record.device.uuid, one.record.started_utc))
-    scenarios = [row for result in results for row in _scenario_rows(result, results_dir)]
+    rows = [row for result in results for row in _scenario_rows(result, results_dir)]
     cures = [row for result in results for row in _cure_rows(result)]
-    gaps = [problem_row(problem, results_dir) for problem in problems]
+    scenarios = table(rows, pointers_columns.POINTERS, "pointers")
     return PointersTables(
-        table(scenarios, pointers_columns.POINTERS, "pointers"),
+        scenarios,
         table(cures, pointers_columns.CURE_TIMES, "cures"),
-        table(gaps, columns.GAPS, "pointers_gaps"),
+        gaps(problems, results_dir, failures, scenarios, KIND),
     )
 
 
-def write_pointers_tables(results_dir: Path, out_dir: Path) -> None:
+def write_pointers_tables(results_dir: Path, out_dir: Path, failures: Sequence[Failure] = ()) -> None:
     """Write ``pointers.csv``, ``cures.csv`` and ``pointers_gaps.csv``, each whole or not at all.
 
     Raises:
         LaunchbenchError: the folder cannot be written.
     """
-    made = tabulate(results_dir)
+    made = tabulate(results_dir, failures)
     for name, frame in (("pointers", made.pointers), ("cures", made.cures), ("pointers_gaps", made.gaps)):
         write_atomically(out_dir / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
 

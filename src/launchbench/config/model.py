@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import core_schema
 
 from launchbench.config.messages import escaped, refusal, shown
@@ -53,8 +53,8 @@ def _parse_pattern(value: object) -> str:
 
 
 def _parse_folder(value: object) -> str:
-    # Braces would be wildcards to Snakemake; "~" is expanded by shells only; "-b" is an option to every command.
-    if not isinstance(value, str) or not re.fullmatch("[^{}~][^{}]{0,199}", value):
+    # Braces would be wildcards to Snakemake; "~" and "$" are expanded by shells only; "-b" is an option to commands.
+    if not isinstance(value, str) or not re.fullmatch("[^{}~$][^{}]{0,199}", value):
         raise ValueError
     path = os.path.normpath(value)  # also of "./-b"
     if not value.isprintable() or value.isspace() or path.startswith("-"):
@@ -70,11 +70,11 @@ _SITE = text(
 )
 _LABEL = text("[a-z0-9][a-z0-9._-]{0,31}", f"a label of 1 to 32 characters {_CHARACTERS.format('')}")
 _CAPABILITY = text(r"[1-9][0-9]?\.(0|[1-9][0-9]?)", 'a string "major.minor", for example "7.5"')
-_ARCHITECTURE = text("sm_[0-9]{2,3}[af]?", "an architecture such as sm_90, never native")
+_ARCHITECTURE = text("sm_([5-9][0-9]|1[0-9]{2})[af]?", "an architecture such as sm_90, never native")
 _SHORT_STRING = core_schema.str_schema(min_length=1, max_length=200)
 _PATTERN = Rule("a regular expression of 1 to 200 characters", _parse_pattern, _SHORT_STRING)
 _FOLDER = Rule(
-    "a folder path of 1 to 200 printable characters, without braces, not starting with ~ or -",
+    "a folder path of 1 to 200 printable characters, without braces, not starting with ~, $ or -",
     _parse_folder,
     _SHORT_STRING,
 )
@@ -208,8 +208,10 @@ class Config(_Strict):
     )
 
     @model_validator(mode="after")
-    def _check_together(self) -> Self:
+    def _check_together(self, info: ValidationInfo) -> Self:
         problems: list[Problem] = []
+        # Of two keys that do not go together the one is told that was set in the source that goes before the other.
+        rank = (info.context or {}).get("rank", lambda _: 0)
         # The results must survive when what can be made again is deleted, whatever links there are.
         folders = {key: getattr(self, key) for key in ("results_dir", "reports_dir", "build_dir")}
         real = {key: Path(os.path.realpath(folder)) for key, folder in folders.items()}
@@ -219,14 +221,19 @@ class Config(_Strict):
                 problems.append(((key,), f"got {shown(folder)}", expected))
         for other, key in [] if problems else combinations(folders, 2):
             if real[key].is_relative_to(real[other]) or real[other].is_relative_to(real[key]):
-                expected = f"a folder apart from {other} {shown(folders[other])}, not inside or around it"
-                problems.append(((key,), f"got {shown(folders[key])}", expected))
+                told, against = (other, key) if rank((other,)) > rank((key,)) else (key, other)
+                expected = f"a folder apart from {against} {shown(folders[against])}, not inside or around it"
+                problems.append(((told,), f"got {shown(folders[told])}", expected))
         if self.virtual_results == "allow" and real["results_dir"].is_relative_to(os.path.realpath("results")):
             expected = "refuse, or a results_dir apart from 'results', where only measured results lie"
             problems.append((("virtual_results",), "got 'allow'", expected))
         if self.full_placements > self.placements:
-            expected = f"at most placements, which is {self.placements}"
-            problems.append((("full_placements",), f"got {self.full_placements}", expected))
+            if rank(("placements",)) > rank(("full_placements",)):
+                expected = f"at least full_placements, which is {self.full_placements}"
+                problems.append((("placements",), f"got {self.placements}", expected))
+            else:
+                expected = f"at most placements, which is {self.placements}"
+                problems.append((("full_placements",), f"got {self.full_placements}", expected))
         if "lengths" in self.extras and min(self.launch_counts) > MAX_LENGTHS_COUNT:
             expected = f"also one of at most {MAX_LENGTHS_COUNT}, which extras: [lengths] needs"
             problems.append((("launch_counts",), f"got {shown(list(self.launch_counts))}", expected))
@@ -258,6 +265,7 @@ def load(
     mapping: Mapping[str, Any] | None,
     source: str = "config.yaml",
     origin: Callable[[tuple[Any, ...]], str] | None = None,
+    rank: Callable[[tuple[Any, ...]], int] | None = None,
 ) -> Config:
     """Validates what was read from a configuration file; None, an empty file, means the defaults.
 
@@ -265,6 +273,7 @@ def load(
         mapping: what was read.
         source: where from, for messages.
         origin: where the value at a key path comes from, if it was put together from several sources.
+        rank: the larger, the later that source goes before the others; by default 0 for what is left out.
 
     Raises:
         LaunchbenchError: One line per problem: file, key, value, what was expected.
@@ -280,7 +289,7 @@ def load(
         asked = known["slurm"].items()
         known["slurm"] = {label: _known(SlurmRequest, one or {}, ("slurm", label), found) for label, one in asked}
     try:
-        config = Config.model_validate(known)
+        config = Config.model_validate(known, context={"rank": rank or (lambda place: int(place[0] in known))})
         if not found:
             return config
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ from launchbench.config.messages import refusal, shown
 from launchbench.errors import LaunchbenchError
 
 MAX_FILE_BYTES = 65_536
+
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_UNLIKELY = re.compile(r"[-+]?0[0-9bx_].*|.*[:_].*")
+"""Numbers that YAML 1.1 has beside decimal ones: 010 (8), 0x10 (16), 1_0 (10) and 1:30 (90)."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,6 +42,24 @@ class _Loader(yaml.SafeLoader):
                 first.setdefault(key, line)
         return super().construct_mapping(node, deep)
 
+    def note_numbers(self, node: yaml.Node, place: str, seen: set[int]) -> None:
+        """Note numbers that are not what they look like; what anchors repeat only once."""
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                self.note_numbers(key, place, seen)
+                name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+                self.note_numbers(value, f"{place}.{name}" if place else name, seen)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                self.note_numbers(value, f"{place}[{index}]", seen)
+        elif isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and _UNLIKELY.fullmatch(node.value):
+            means = shown(self.construct_object(node))
+            got = f"line {node.start_mark.line + 1}: {place[:60]}: got {node.value[:60]}, which YAML reads as {means}"
+            self.problems.append((got, "a number in plain decimal digits, or text in quotes"))
+
 
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds, read strictly: a key that occurs twice is an error.
@@ -56,7 +79,10 @@ def read_yaml(path: Path) -> Any:
         raise refusal(source, "got a larger file", f"at most {MAX_FILE_BYTES} bytes")
     try:
         loader = _Loader(raw.decode("utf-8-sig"))
-        mapping = loader.get_single_data()
+        node = loader.get_single_node()
+        mapping = None if node is None else loader.construct_document(node)
+        if node is not None and not loader.problems:
+            loader.note_numbers(node, "", set())
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise refusal(source, f"line {line}: got bytes that are not UTF-8", "UTF-8 text") from None

@@ -12,8 +12,8 @@ def unable() -> str:
         return "PyTorch is not installed (pip install torch)"
     try:
         import torch
-    except (ImportError, OSError) as error:  # a library that it is linked to is missing
-        return f"PyTorch cannot be loaded: {' '.join(str(error).split())[:300]}"
+    except Exception as error:  # a library is missing, or a release beside it does not fit: any error may come of it
+        return f"PyTorch cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if not torch.cuda.is_available():
         return f"PyTorch {torch.__version__} sees no CUDA device"
     return ""

@@ -20,7 +20,7 @@ from launchbench.decode.predict import predict
 from launchbench.decode.stored import stored_costs
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
-from launchbench.measure.cards import Card, choose, visible_cards
+from launchbench.measure.cards import Card, choose, told_if_simulated, visible_cards
 from launchbench.measure.extra import Request, shared_fields
 from launchbench.measure.host import cpu_cores
 from launchbench.measure.job import strangers_on
@@ -81,7 +81,12 @@ def run(request: Request, config: Config) -> Path:
     cards = visible_cards()
     provenance.read_manifest(request.binaries)
     card = choose(cards, config, request.label, request.card)
-    with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
+    with (
+        told_if_simulated(card),
+        card_lock(card.uuid),
+        core_lock(cpu_cores()),
+        nvml.session(card.uuid) as session,
+    ):
         started = datetime.now(UTC)
         strangers = strangers_on(card, session, request.label, config)
         become_current(card)

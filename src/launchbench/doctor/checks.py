@@ -16,13 +16,11 @@ from pathlib import Path
 from launchbench.build.compile import PRODUCTS, accepts
 from launchbench.build.toolkit import find_toolkit, pinned_version
 from launchbench.config.model import Config
-from launchbench.doctor import cluster, gpu
+from launchbench.doctor import cluster, frameworks, gpu
 from launchbench.doctor.finding import Check, Finding, ask, found
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.host import cpu_cores, host_facts
 from launchbench.measure.lock import core_lock, lock_dir, ranges
-from launchbench.measure.paths.prepare import missing_modules
-from launchbench.results.protocol import FRAMEWORK_PATHS
 from launchbench.series import SERIES, driver_cuda_version, installed_series
 
 LIMIT_S = 20.0
@@ -86,22 +84,6 @@ def _without_nvcc(config: Config) -> Iterator[Finding]:
         yield Finding("fail", "nvcc", "none, and none can be fetched", str(error))
     if not any(map(found, ("g++", "c++", "clang++"))):
         yield Finding("fail", "C++ compiler", "none on PATH", "install g++")
-
-
-def launch_paths(config: Config) -> Iterator[Finding]:
-    """The frameworks of launch paths that need not be there; only whether they are installed."""
-    missing = {path: missing_modules(path) for path in FRAMEWORK_PATHS}
-    have = [path for path, names in missing.items() if not names]
-    told = (
-        f"frameworks installed: {', '.join(have) or 'none'}; each that is missing is a gap only where it is asked for"
-    )
-    wanted = [path for path in config.launch_paths if missing.get(path)]
-    if wanted:
-        lacking = "; ".join(f"{path} (needs {', '.join(missing[path])})" for path in wanted)
-        do = "install them into this environment, or take them out of launch_paths"
-        yield Finding("warn", "launch paths", f"asked for and not installed: {lacking}", do)
-    else:
-        yield Finding("ok", "launch paths", told)
 
 
 def sanitizer(_config: Config) -> Iterator[Finding]:
@@ -184,7 +166,7 @@ CHECKS: dict[str, Check] = {
     "cards": gpu.cards,
     "nvml": gpu.nvml,
     "compilers": compilers,
-    "launch paths": launch_paths,
+    "launch paths": frameworks.launch_paths,
     "kernels": gpu.kernels,
     "sanitizer": sanitizer,
     "slurm": cluster.slurm,

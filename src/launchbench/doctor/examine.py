@@ -10,20 +10,40 @@ from collections.abc import Iterator
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.doctor.checks import CHECKS
 from launchbench.doctor.finding import Finding, ask
+from launchbench.errors import LaunchbenchError
+from launchbench.workflow.plan import PROBE_TIMEOUT_VARIABLE, probe_timeout_s
 
 LIMIT_S = 90.0
 """For one check with all that it asks."""
+
+DRIVER_CHECKS = ("driver", "cards", "nvml", "kernels")
+"""Each asks the driver, so where one hangs the others would too."""
 
 MAX_LIMIT_S = 86400
 """A day: more than any check takes, and short enough for the timers of every system."""
 
 
 def examine(config: Config, limit_s: float = LIMIT_S) -> Iterator[str]:
-    """Lines of all checks, in order, as they come; ``limit_s`` seconds for each."""
+    """Lines of all checks, in order, as they come; ``limit_s`` seconds for each.
+
+    Checks that ask the driver have no more than ``PROBE_TIMEOUT_VARIABLE`` allows, and after one that hangs the others
+    are left out.
+    """
+    driver_limit_s = limit_s
+    if PROBE_TIMEOUT_VARIABLE in os.environ:
+        try:
+            driver_limit_s = min(limit_s, probe_timeout_s())
+        except LaunchbenchError as error:
+            yield Finding("fail", "driver", str(error)).line()
+    hung = ""
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json(), "PYTHONUNBUFFERED": "1"}
     for name in CHECKS:
         command = [sys.executable, "-m", "launchbench", "doctor", "--check", name]
-        answer = ask(command, limit_s, environment)
+        if hung and name in DRIVER_CHECKS:
+            yield Finding("fail", name, f"not checked, since the driver did not answer the check of {hung}").line()
+            continue
+        answer = ask(command, driver_limit_s if name in DRIVER_CHECKS else limit_s, environment)
+        hung = name if answer.late and name in DRIVER_CHECKS else hung
         lines = [line for line in answer.out.splitlines() if line.startswith(("ok ", "warn ", "fail "))]
         yield from lines
         if answer.failed and not any(line.startswith("fail ") for line in lines):

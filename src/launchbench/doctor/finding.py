@@ -36,10 +36,11 @@ Check = Callable[[Config], Iterator[Finding]]
 
 @dataclass(frozen=True)
 class Answer:
-    """Output of a program, or in ``failed`` why there is none."""
+    """Output of a program, or in ``failed`` why there is none; ``late`` where it took too long."""
 
     out: str
     failed: str = ""
+    late: bool = False
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -78,7 +79,7 @@ def ask(command: Sequence[str], limit_s: float, environment: Mapping[str, str] |
         out, said = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         _end(process)
-        return Answer("", f"{name} did not answer within {limit_s:g} s")
+        return Answer("", f"{name} did not answer within {limit_s:g} s", late=True)
     except BaseException:
         _end(process)
         raise

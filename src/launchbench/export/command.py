@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from launchbench.aggregate.cards import WHOLE, csv_text
+from launchbench.aggregate.spread import spread
 from launchbench.aggregate.write import card_file
 from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.config.messages import escaped, refusal, shown
@@ -78,15 +79,18 @@ def export(tables_dir: Path, out: Path, config_labels: list[str], force: bool = 
 def _files(tables_dir: Path, config_labels: list[str]) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file but the manifest, with the repetitions of one card at a time in memory."""
     needed = (*WHOLE, "gaps")
-    others = (name for name in tables.TABLES if name not in needed and (tables_dir / f"{name}.csv").is_file())
+    others = (
+        name for name in tables.TABLES if name not in (*needed, "spread") and (tables_dir / f"{name}.csv").is_file()
+    )
     read = {name: read_table(tables_dir, name) for name in (*needed, *others)}
+    summary, gaps = read["summary"], read["gaps"]
+    comparison = compare(summary, read["trials"], read["fits"], gaps, config_labels, ())
+    read["spread"] = tables.validate(spread(comparison.compared_trials), columns.SPREAD, "spread")  # the report's
     for name, frame in read.items():
         yield f"{name}.csv", csv_text(frame).encode()
         yield f"{name}.parquet", parquet_bytes(frame, tables.TABLES[name][1])
     yield "schema.json", tables.tables_schema().encode()
-    summary, gaps = read["summary"], read["gaps"]
     yield "summary.json", summary_json(summary, gaps).encode()
-    comparison = compare(summary, read["trials"], read["fits"], gaps, config_labels, ())
     yield "summary.md", summary_markdown(comparison).encode()
     cards = summary[["site", "label", "card"]].drop_duplicates()
     for number, key in enumerate(cards.itertuples(index=False, name=None)):

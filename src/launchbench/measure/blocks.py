@@ -51,6 +51,7 @@ class Bench:
         pool: the allocation that the placements lie in.
         rng: decides placements and orders.
         make_loops: loops of the frameworks, by launch path.
+        strangers: processes that were on the card before the job was.
     """
 
     subject: str
@@ -65,12 +66,15 @@ class Bench:
     pool: DeviceMemory
     rng: np.random.Generator
     make_loops: dict[str, MakeLoop] = field(default_factory=dict)
+    strangers: frozenset[int] = frozenset()
 
 
 def measure_block(
     bench: Bench, launch_path: LaunchPath, kernel: KernelName, placements: int, full: int
 ) -> list[tuple[Block, pd.DataFrame]]:
     """All attempts at one block, the last of which is usable unless none was.
+
+    With a process that was there before the job and stays, another attempt would fare no better, and none is made.
 
     Args:
         bench: what it shares with the others.
@@ -91,16 +95,26 @@ def measure_block(
         block, frame = _attempt(bench, launch_path, kernel, placements, full, len(attempts), subject)
         attempts.append((block, frame))
         used, reasons = flags.judge_block(frame, flags.block_flag(block, bench.protocol))
+        staying = _staying(block, bench.strangers)
         if reasons:
             total = len(frame.drop_duplicates(["placement", "repetition"]))
-            more = "" if used else _what_follows(len(attempts))
+            more = "" if used else _what_follows(len(attempts), staying)
             _say(f"{subject}: warning: {total - used} of {total} repetitions will not be used: {reasons}{more}")
-        if used:
+        if used or staying:
             break
     return attempts
 
 
-def _what_follows(attempts: int) -> str:
+def _staying(block: Block, strangers: frozenset[int]) -> list[int]:
+    """Those of the processes that were on the card both before and after the block."""
+    before, after = ({one.pid for one in state.other_processes or []} for state in (block.before, block.after))
+    return sorted(before & after & strangers)
+
+
+def _what_follows(attempts: int, staying: list[int]) -> str:
+    if staying:
+        processes = ", ".join(map(str, staying[:5]))
+        return f"; not measured again: process {processes} was on the card before this job and stays"
     if attempts < ATTEMPTS:
         return f"; measured again, attempt {attempts + 1} of {ATTEMPTS}"
     return f"; given up after {ATTEMPTS} attempts"

@@ -6,6 +6,8 @@ Visibility is the driver's business: indices, UUIDs, shortened UUIDs and MIG sli
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from launchbench.config.messages import escaped
@@ -13,6 +15,7 @@ from launchbench.config.model import Config
 from launchbench.config.names import slug
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.driver import call, require_series
+from launchbench.results.failures import ON_SIMULATED
 from launchbench.results.record import card_id
 
 VIRTUAL_NAME = "launchbench virtual"
@@ -132,3 +135,14 @@ def choose(cards: list[Card], config: Config, label: str, card: str | None = Non
     asked = label if card is None else f"{label} (card {card})"
     found = ", ".join(f"{one.name} = {one.label(config)} (card {one.id})" for one in cards) or "none"
     raise LaunchbenchError(escaped(f"asked to measure {asked}; found {found}: nothing was measured"))
+
+
+@contextmanager
+def told_if_simulated(card: Card) -> Iterator[None]:
+    """Errors of a job on a simulated GPU carry the note ``ON_SIMULATED``."""
+    try:
+        yield
+    except Exception as error:
+        if card.is_virtual:
+            error.add_note(ON_SIMULATED)
+        raise

@@ -18,7 +18,7 @@ from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
 from launchbench.measure.blocks import Bench, measure_block
-from launchbench.measure.cards import Card, choose, visible_cards
+from launchbench.measure.cards import Card, choose, told_if_simulated, visible_cards
 from launchbench.measure.driver import OUT_OF_MEMORY, DeviceMemory, DriverError, call, driver_version, naming
 from launchbench.measure.host import cpu_cores, host_facts, slurm_facts
 from launchbench.measure.kernels import become_current, load_kernels
@@ -27,8 +27,7 @@ from launchbench.measure.modes import kernels_of
 from launchbench.measure.native import NativeLoops
 from launchbench.measure.paths.adapter import Ground, MakeLoop
 from launchbench.measure.paths.gaps import PathGaps
-from launchbench.measure.paths.prepare import prepare
-from launchbench.results.failures import ON_SIMULATED
+from launchbench.measure.paths.prepare import prepare, stating
 from launchbench.results.files import new_run_id, write_result, write_size_receipt
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
@@ -76,13 +75,13 @@ def run(job: Job, config: Config) -> Path:
     cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(job.binaries)
     card = choose(cards, config, job.label, job.card)
-    try:
-        with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
-            return _measure(job, config, card, session)
-    except Exception as error:
-        if card.is_virtual:
-            error.add_note(ON_SIMULATED)
-        raise
+    with (
+        told_if_simulated(card),
+        card_lock(card.uuid),
+        core_lock(cpu_cores()),
+        nvml.session(card.uuid) as session,
+    ):
+        return _measure(job, config, card, session)
 
 
 def load_on(card: Card, binaries: Path, config: Config) -> None:
@@ -139,19 +138,22 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
             pool=pool,
             rng=np.random.default_rng(seed),
             make_loops=make_loops,
+            strangers=frozenset(strangers),
         )
         ground = Ground(device.device_id, int(stream.handle), job.binaries / "graphs.fatbin")
         for launch_path in config.launch_paths:
             prepared = prepare(launch_path, config.kernels, ground, stream, pool.address)
-            gaps.add(launch_path, prepared.reasons, config.kernels, subject)
+            reasons = dict(prepared.reasons)
             if prepared.make_loop:
                 make_loops[launch_path] = prepared.make_loop
             for kernel in (kernel for kernel in config.kernels if kernel not in prepared.reasons):
                 frameworks |= prepared.versions
-                thorough = thorough or launch_path
-                everywhere = (launch_path, kernel) == (thorough, "tiny")
+                everywhere = (launch_path, kernel) == (thorough or launch_path, "tiny")
                 placements = config.placements if everywhere else config.full_placements
-                attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
+                with stating(launch_path, kernel, reasons, stream):
+                    attempts += measure_block(bench, launch_path, kernel, placements, config.full_placements)
+                    thorough = launch_path if everywhere else thorough
+            gaps.add(launch_path, reasons, config.kernels, subject)
     if not attempts:
         raise LaunchbenchError(f"none of the launch paths can be measured here: {gaps.told()}")
     call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed

@@ -15,7 +15,7 @@ import pandas as pd
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
-from launchbench.measure.cards import Card, choose, visible_cards
+from launchbench.measure.cards import Card, choose, told_if_simulated, visible_cards
 from launchbench.measure.driver import DriverError
 from launchbench.measure.extra import Request, shared_fields
 from launchbench.measure.host import cpu_cores
@@ -49,7 +49,12 @@ def run(request: Request, config: Config) -> Path:
     cards = visible_cards()  # first: without a driver there is no use in building
     provenance.read_manifest(request.binaries)
     card = choose(cards, config, request.label, request.card)
-    with card_lock(card.uuid), core_lock(cpu_cores()), nvml.session(card.uuid) as session:
+    with (
+        told_if_simulated(card),
+        card_lock(card.uuid),
+        core_lock(cpu_cores()),
+        nvml.session(card.uuid) as session,
+    ):
         started = datetime.now(UTC)
         before = session.state()
         scenarios = {}

@@ -34,13 +34,17 @@ _COMPLETE = re.compile(r"complete (\w+) ([0-9]{1,9})")
 
 @dataclass
 class Lines:
-    """What the lines say; ``complete`` holds scenario and exit status, if the last line is that one."""
+    """What the lines say; ``complete`` holds scenario and exit status, if the last line is that one.
+
+    ``went_on`` says that one such line was followed by others.
+    """
 
     device_uuid: str | None = None
     calls: list[Call] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     complete: tuple[str, int] | None = None
+    went_on: bool = False
     words: list[str] = field(default_factory=list)
     """Lines that are none of these, without the tool's."""
 
@@ -51,6 +55,7 @@ def read_lines(text: str) -> Lines:
     for line in (raw.strip() for raw in text.splitlines()):
         if not line or line.startswith(TOOL_PREFIX):
             continue
+        seen.went_on = seen.went_on or seen.complete is not None
         seen.complete = None  # only the very last line says it
         if line.startswith("step ") and line[5:] in STEPS:
             step = line[5:]

@@ -18,7 +18,7 @@ from launchbench.results.pointers_words import Verdict
 ERROR_STATUS = 86
 """What the tool is told to end with when it has found an error; the program itself never does."""
 
-_SUMMARY = re.compile(r"ERROR SUMMARY: ([\d,]+) errors?\b.*")
+_SUMMARY = re.compile(r"ERROR SUMMARY: ([\d,]+) errors?\b(.*)")
 _ACCESS = re.compile(r"Invalid (__\w+__) (read|write|atomic)(?: of size ([\d,]+)(?: bytes?)?)?.*")
 _API = re.compile(r'Program hit (\S+) \(error ([0-9]{1,9})\)(?: due to "[^"]*")? on CUDA API call to (\w+).*')
 _API_OLD = re.compile(r"Program hit error ([0-9]{1,9}) on CUDA API call to (\w+).*")
@@ -33,33 +33,43 @@ _FRAME = re.compile(r"Host Frame: ?(.*)")
 _FILE = re.compile(r"^.*:\d+:")
 _PLACE = re.compile(r"(?: in \S+:\d+)?(?: \[0x[0-9a-f]+\])?(?: in \S+)?$")
 
-_TROUBLE = re.compile(r"Error\b|Internal\b|.*\b(?:not |un)supported\b", re.IGNORECASE)
-"""The tool speaks of itself: with such a line nothing was shown to be clean."""
+_UNSUPPORTED = re.compile(r".*\b(?:not |un)supported\b", re.IGNORECASE)
+"""The tool says that it cannot work here."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The tool's lines, read; ``words`` are those that are part of no error."""
+    """The tool's lines, read.
+
+    Attributes:
+        errors: what it reports.
+        error_count: of its summary, the largest where it printed several; None without any.
+        words: lines that are part of no error, among them a summary that says more than a number.
+        zero_and_more: whether one summary says that there is no error, and another that there are.
+    """
 
     errors: tuple[AccessError, ...]
     error_count: int | None
     words: tuple[str, ...]
+    zero_and_more: bool = False
 
 
 def read_report(text: str) -> Report:
     """Read everything that tool and program printed; garbage gives an empty report."""
     errors: list[AccessError] = []
     words: list[str] = []
-    count: int | None = None
+    counts: list[int] = []
     for block in _blocks(text):
         head = block[0]
         if summary := _SUMMARY.fullmatch(head):
-            count = _number(summary[1])
+            counts += [] if (count := _number(summary[1])) is None else [count]
+            words += [head] if summary[2].strip() or count is None else []
         elif error := _error(block):
             errors.append(error)
         elif head != "COMPUTE-SANITIZER":
             words += block
-    return Report(tuple(errors), count, tuple(words))
+    contradicts = 0 in counts and any(counts)
+    return Report(tuple(errors), max(counts, default=None), tuple(words), contradicts)
 
 
 def _blocks(text: str) -> Iterable[list[str]]:
@@ -138,19 +148,26 @@ def conclude(report: Report, program: Lines, scenario: str, tool_exit_status: in
 
     Returns:
         ``errors`` when the tool has reported any on a run that came to its end or accessed memory wrongly; ``clean``
-        only where program, summary and exit statuses all say so; ``not-run`` where the program did not come to its
-        end and the tool says why; else ``cannot-tell``. With a reason for all but the first two.
+        only where program, summary and exit statuses all say so and the tool has said nothing else; ``not-run`` where
+        the program did not come to its end and the tool says why; else ``cannot-tell``. With a reason for all but the
+        first two.
     """
     completed = program.complete == (scenario, 0)
     wrong_access = any(error.access for error in report.errors)
-    if wrong_access or (completed and (report.errors or report.error_count)):
+    if wrong_access or (completed and (report.errors or (report.error_count and not report.zero_and_more))):
         return "errors", None
     words = "; ".join(report.words) or (program.words[-1] if program.words else "")
     if tool_exit_status is None:
         return "cannot-tell", "; ".join(dict.fromkeys(filter(None, [words, *program.words[-1:]])))
-    if not completed or any("supported" in word and _TROUBLE.match(word) for word in report.words):
+    if program.went_on:
+        return "cannot-tell", "; ".join(
+            ["the program went on after it had said that it was at its end", *program.words[-1:]]
+        )
+    if not completed or any(map(_UNSUPPORTED.match, report.words)):
         return "not-run", _not_run(report, words, tool_exit_status)
-    if any(map(_TROUBLE.match, report.words)):
+    if report.zero_and_more:
+        return "cannot-tell", f"the tool's summaries contradict each other: {report.error_count} errors, and none"
+    if report.words:  # whatever it is, it is not what a run without an error prints
         return "cannot-tell", words
     if report.error_count is None:
         return "cannot-tell", words or "the tool printed no summary"

@@ -53,12 +53,12 @@ def unmeasured(frame: pd.DataFrame, config_labels: Sequence[str]) -> list[str]:
 
 
 def broken(tables_dir: Path, kind: str, files: Files) -> Table:
-    """Files of a kind of job that cannot be used."""
+    """Jobs of a kind that failed, and files of them that cannot be used."""
     gaps = read_table(tables_dir, f"{kind}_gaps")
     body = []
     for row in gaps.head(MAX_ROWS).to_dict("records"):
         label = Cell(shortened(row["label"]) or UNKNOWN, heading="row")
-        body.append([label, Cell(row["reason"]), Cell("", links=files(row["file"]))])
-    caption = f"Files of {kind} jobs that cannot be used."
+        body.append([label, Cell(row["card"]), Cell(row["reason"]), Cell("", links=files(row["file"]))])
+    caption = f"What is missing: {kind} jobs that failed, and files of them that cannot be used."
     notes = cut(len(gaps), MAX_ROWS, f"{kind}_gaps.csv")
-    return Table(f"{kind}-gaps", caption, heads("label", "why", "file"), body, False, notes)
+    return Table(f"{kind}-gaps", caption, heads("label", "card", "why", "file"), body, False, notes)

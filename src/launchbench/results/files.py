@@ -181,12 +181,17 @@ def parse_record(data: bytes, model: type[M], wanted: str, path: Path) -> M:
     if not data.strip():
         raise file_error(path, f"empty; expected a {wanted} record")
     try:
-        return model.model_validate_json(data, strict=True)
+        record = model.model_validate_json(data, strict=True)
+        # Numbers stay text: of the longest Python would make none.
+        json.loads(data, object_pairs_hook=_each_once, parse_int=str, parse_float=str)
+        return record
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"]) or "file"
         value = "" if first["type"] in ("missing", "json_invalid") else f", got {shown(first['input'])}"
         raise file_error(path, f"{where}: {first['msg']}{value}") from error
+    except _RepeatedKeyError as error:
+        raise file_error(path, f"got the key {shown(error.args[0])} twice; expected each key once") from error
 
 
 def read_record(path: Path) -> Record:
@@ -195,13 +200,7 @@ def read_record(path: Path) -> Record:
     Raises:
         LaunchbenchError: one line that names the file, the key and what is wrong.
     """
-    data = read_content(path)
-    record = parse_record(data, Record, RECORD_FORMAT, path)
-    try:
-        json.loads(data, object_pairs_hook=_each_once)
-    except _RepeatedKeyError as error:
-        raise file_error(path, f"got the key {shown(error.args[0])} twice; expected each key once") from error
-    return record
+    return parse_record(read_content(path), Record, RECORD_FORMAT, path)
 
 
 class _RepeatedKeyError(Exception):

@@ -19,6 +19,13 @@ def _number(name: str, meaning: str, unit: str = "") -> Column:
     return Column(name, "int", meaning, unit=unit, nullable=True, minimum=0)
 
 
+def _timed(name: str, meaning: str, nullable: bool = False) -> Column:
+    return Column(name, "float", meaning, "us", nullable, minimum=0, maximum=LONGEST_US)
+
+
+LONGEST_US = 1e12
+"""More than a job can last: a time is neither negative nor infinite."""
+
 _CURE = Column("cure", "str", "how the replay was turned to another buffer", choices=CURES)
 _COUNT = Column("launch_count", "int", "N: nodes of the graph", minimum=1, maximum=MAX_LAUNCH_COUNT)
 _IDENTITY = tuple(column for column in IDENTITY if column.name != "protocol_hash")
@@ -29,10 +36,10 @@ CURE_REPETITIONS: tuple[Column, ...] = (
     Column("repetition", "int", "number of the repetition, from 0", minimum=0),
     Column("order", "int", "place of this cure in its repetition, from 0", minimum=0, maximum=len(CURES) - 1),
     _us("start_us", "host clock since the first warm-up round began, at the start of this interval"),
-    _us("prepare_us", "host clock: capture of N launches on the new buffer; empty where the cure needs none", True),
-    _us("apply_us", "host clock: the calls that turn the next replay to the new buffer"),
-    _us("first_replay_us", "host clock: the replay after it, with synchronize"),
-    _us("total_us", "host clock: all three"),
+    _timed("prepare_us", "host clock: capture of N launches on the new buffer; empty where the cure needs none", True),
+    _timed("apply_us", "host clock: the calls that turn the next replay to the new buffer"),
+    _timed("first_replay_us", "host clock: the replay after it, with synchronize"),
+    _timed("total_us", "host clock: all three"),
 )
 """One row a timed repetition of one cure; the CSVs of pointers jobs under ``results/``."""
 

@@ -228,7 +228,10 @@ TABLES = {
         pointers_columns.CURE_REPETITIONS,
     ),
     "pointers": ("One row per pointers job and scenario; `build/tables/pointers.csv`.", pointers_columns.POINTERS),
-    "pointers_gaps": ("Files of pointers jobs that cannot be used; `build/tables/pointers_gaps.csv`.", columns.GAPS),
+    "pointers_gaps": (
+        "Pointers jobs that failed, and files of them that cannot be used; `build/tables/pointers_gaps.csv`.",
+        columns.GAPS,
+    ),
     "cures": ("One row per pointers job, cure and N; `build/tables/cures.csv`.", pointers_columns.CURE_TIMES),
     "length_repetitions": (
         "One timed repetition at one N and kernel length; the CSVs of lengths jobs under `results/`.",
@@ -243,7 +246,10 @@ TABLES = {
         "One row per lengths job and N: until which kernel length a graph helps; `build/tables/crossovers.csv`.",
         lengths_columns.CROSSOVERS,
     ),
-    "lengths_gaps": ("Files of lengths jobs that cannot be used; `build/tables/lengths_gaps.csv`.", columns.GAPS),
+    "lengths_gaps": (
+        "Lengths jobs that failed, and files of them that cannot be used; `build/tables/lengths_gaps.csv`.",
+        columns.GAPS,
+    ),
     "decode_repetitions": (
         "One timed repetition of the decode step, eager or graph; the CSVs of decode jobs under `results/`.",
         decode_columns.DECODE_REPETITIONS,
@@ -253,7 +259,10 @@ TABLES = {
         "One row per decode job: what was predicted, or why it was not run; `build/tables/decode_jobs.csv`.",
         decode_columns.DECODE_JOBS,
     ),
-    "decode_gaps": ("Files of decode jobs that cannot be used; `build/tables/decode_gaps.csv`.", columns.GAPS),
+    "decode_gaps": (
+        "Decode jobs that failed, and files of them that cannot be used; `build/tables/decode_gaps.csv`.",
+        columns.GAPS,
+    ),
     "published": (
         "What others have published, never mixed with results; the CSVs in `results/published/`.",
         published_columns.PUBLISHED,

@@ -79,7 +79,7 @@ def _probe(config: Config) -> list[tuple[str, str]]:
         return []
     command = [sys.executable, "-m", "launchbench", "probe"]
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
-    timeout_s = _probe_timeout_s()
+    timeout_s = probe_timeout_s()
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -95,7 +95,12 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     return [(card["label"], card["card"]) for card in json.loads(done.stdout)]
 
 
-def _probe_timeout_s() -> int:
+def probe_timeout_s() -> int:
+    """How many seconds the driver has to answer.
+
+    Raises:
+        LaunchbenchError: ``PROBE_TIMEOUT_VARIABLE`` is not a whole number of seconds.
+    """
     given = os.environ.get(PROBE_TIMEOUT_VARIABLE)
     if given is None:
         return PROBE_TIMEOUT_S

@@ -8,56 +8,66 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from launchbench.config.messages import refusal
-from launchbench.results.failures import MAX_REASON, Failure, failure_path, now_utc, read_failure, write_failure
+from launchbench.results.failures import MAX_REASON, Attempt, Failure, now_utc, read_failure, write_failure
+from launchbench.results.layout import LAUNCH, PREFIXES
 
 Ask = Callable[[Sequence[str]], str]
 """Runs a command of SLURM; its standard output, empty where it failed or is not there."""
 
-_BLOCK = re.compile(r"^(?:Error in rule measure:|    message: Error in group .*)\n(?:(?!\[).*\n?)*", re.MULTILINE)
+_EXTRAS = "|".join(PREFIXES.values())
+_BLOCK = re.compile(
+    rf"^(?:Error in rule (?:measure|{_EXTRAS}):|    message: Error in group .*)\n(?:(?!\[).*\n?)*", re.MULTILINE
+)
 _MESSAGE = re.compile(r"^    message: (.*?)(?=^    \w+:)", re.MULTILINE | re.DOTALL)
-_RECEIPT = re.compile(r"^ +output: .*/cells/([^/]+)/([^/]+)/([^/]+)/n(\d+)\.t(\d+)\.\d+\.json$", re.MULTILINE)
-_JOB = re.compile(r"^ +(?:external_jobid: |log: .*/)(\d+)(?:\.log\b.*)?$", re.MULTILINE)
+_RECEIPT = re.compile(
+    rf"^ +output: .*/cells/([^/]+)/([^/]+)/([^/]+)/(?:n(\d+)\.t(\d+)|({_EXTRAS}))\.\d+\.json$", re.MULTILINE
+)
+# The log of an extra job has a number for its name as well.
+_JOB = re.compile(
+    rf"^ +(?:external_jobid: |log: (?!\S*/logs/(?:{_EXTRAS})/\S+ \().*/)(\d+)(?:\.log\b.*)?$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A cell that Snakemake gave up, and what its log says of it."""
+    """A job that Snakemake gave up, and what its log says of it."""
 
-    site: str
-    label: str
-    card: str
-    launch_count: int
-    trial: int
+    attempt: Attempt
     slurm_job: str | None
     message: str
-    together: tuple[tuple[int, int], ...]
-    """Every N and trial of the same job."""
+    together: tuple[Attempt, ...]
+    """Everything that was to be done in the same job of a scheduler."""
 
 
 def read_log(text: str) -> list[Lost]:
     """The measurements that failed, by Snakemake's log; of one that is told several times, the telling with a job."""
-    found: dict[tuple[str, str, str, int, int], Lost] = {}
+    found: dict[Attempt, Lost] = {}
     for block in (match[0] for match in _BLOCK.finditer(text)):
         message = _MESSAGE.search(block)
         job = _JOB.search(block)
-        found_cells = _RECEIPT.findall(block)
-        cells = [(site, label, card, int(count), int(trial)) for site, label, card, count, trial in found_cells]
-        for cell in cells:
+        together = tuple(dict.fromkeys(_attempt(*receipt) for receipt in _RECEIPT.findall(block)))
+        for attempt in together:
             said = message[1].strip() if message else ""
-            lost = Lost(
-                *cell,
-                job[1] if job else None,
-                "" if said == "None" else said,
-                tuple(dict.fromkeys(c[3:] for c in cells)),
-            )
-            known = found.get(cell)
+            lost = Lost(attempt, job[1] if job else None, "" if said == "None" else said, together)
+            known = found.get(attempt)
             if known is None or not (known.slurm_job or known.message):
-                found[cell] = lost
-    return [found[cell] for cell in sorted(found)]
+                found[attempt] = lost
+    return [found[attempt] for attempt in sorted(found, key=_order)]
+
+
+def _attempt(site: str, label: str, card: str, count: str, trial: str, extra: str) -> Attempt:
+    if extra:
+        return Attempt(site, label, card, kind=extra)
+    return Attempt(site, label, card, int(count), int(trial))
+
+
+def _order(attempt: Attempt) -> tuple[str, str, str, str, int, int]:
+    kind = "" if attempt.kind == LAUNCH else attempt.kind
+    return attempt.site, attempt.label, attempt.card, kind, attempt.launch_count or 0, attempt.trial
 
 
 def keep_reasons(log: Path, build_dir: Path, ask: Ask | None = None) -> list[Failure]:
@@ -79,21 +89,11 @@ def keep_reasons(log: Path, build_dir: Path, ask: Ask | None = None) -> list[Fai
         raise refusal(str(log), error.strerror or str(error), "a log of Snakemake") from error
     kept = []
     for lost in read_log(text):
-        place = (lost.site, lost.label, lost.card, lost.launch_count, lost.trial)
-        own = read_failure(failure_path(build_dir, *place))
+        own = read_failure(lost.attempt.path(build_dir))
         if own and (own.slurm_job == lost.slurm_job if lost.slurm_job else not lost.message):
             continue
         reason = " ".join(_reason(lost, build_dir, ask or _ask).split())[:MAX_REASON]
-        failure = Failure(
-            site=lost.site,
-            label=lost.label,
-            card=lost.card,
-            launch_count=lost.launch_count,
-            trial=lost.trial,
-            reason=reason,
-            failed_utc=now_utc(),
-            slurm_job=lost.slurm_job,
-        )
+        failure = Failure(**asdict(lost.attempt), reason=reason, failed_utc=now_utc(), slurm_job=lost.slurm_job)
         write_failure(build_dir, failure)
         kept.append(failure)
     return kept
@@ -105,12 +105,14 @@ def _reason(lost: Lost, build_dir: Path, ask: Ask) -> str:
         if refused:
             last = refused[-1].removeprefix("Batch job submission failed: ")
             return f"SLURM refused the job: {last}"
-        return lost.message or f"the job ended without saying why; its log is under {build_dir / 'logs' / 'measure'}"
-    for count, trial in lost.together:
-        other = read_failure(failure_path(build_dir, lost.site, lost.label, lost.card, count, trial))
-        is_another = (count, trial) != (lost.launch_count, lost.trial)
-        if is_another and other and other.slurm_job == lost.slurm_job:
-            return f"not begun: N = {count}, trial {trial} failed before, in the same SLURM job {lost.slurm_job}"
+        kind = lost.attempt.kind
+        logs = build_dir / "logs" / ("measure" if kind == LAUNCH else kind)
+        return lost.message or f"the job ended without saying why; its log is under {logs}"
+    for attempt in lost.together:
+        other = read_failure(attempt.path(build_dir))
+        if attempt != lost.attempt and other and other.slurm_job == lost.slurm_job:
+            what = f"N = {attempt.launch_count}, trial {attempt.trial}" if attempt.kind == LAUNCH else attempt.kind
+            return f"not begun: {what} failed before, in the same SLURM job {lost.slurm_job}"
     return _of_job(lost.slurm_job, lost.message, ask)
 
 

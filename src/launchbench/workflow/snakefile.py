@@ -58,11 +58,15 @@ def settings(
         sources.append((CARDS_SETTING_VARIABLE, {"cards": cards}))
         config = {**config, "cards": cards}
 
-    def origin(place: tuple[Any, ...]) -> str:
-        name, mapping = max(reversed(sources), key=lambda source: _depth(source[1], place))
-        return name if _depth(mapping, place) else sources[0][0]
+    def rank(place: tuple[Any, ...]) -> int:
+        """1 for the first source; 0 where none has the key."""
+        deepest = max(range(len(sources)), key=lambda at: (_depth(sources[at][1], place), at))
+        return deepest + 1 if _depth(sources[deepest][1], place) else 0
 
-    checked = load(config, sources[0][0], origin)
+    def origin(place: tuple[Any, ...]) -> str:
+        return sources[max(0, rank(place) - 1)][0]
+
+    checked = load(config, sources[0][0], origin, rank)
     check_folders(checked, origin)
     return checked
 

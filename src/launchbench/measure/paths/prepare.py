@@ -1,19 +1,22 @@
 """Whether a launch path can be measured here: its framework is loaded and tried before anything is timed.
 
-A framework that is missing, does not fit or launches elsewhere is a stated gap, and the job goes on. What fails on the
-paths of launchbench's own is an error of the job.
+A framework that is missing, does not fit, launches elsewhere or fails while it is timed is a stated gap, and the job
+goes on. What fails on the paths of launchbench's own, or takes the context with it, is an error of the job.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import call
+from launchbench.measure.driver import call, naming
 from launchbench.measure.modes import Costs, MovableGraph
 from launchbench.measure.paths.adapter import Adapter, Ground, MakeLoop
 from launchbench.measure.timing import Counter
@@ -76,11 +79,51 @@ def prepare(launch_path: str, kernels: Sequence[str], ground: Ground, stream: St
         _own_context(own)
     reasons = {}
     for kernel in kernels:
-        why = adapter.without.get(kernel) or _tried(adapter.make_loop, kernel, stream, address)
+        why = adapter.without.get(kernel)
+        if not why and (failed := _tried(adapter.make_loop, kernel, stream, address)):
+            # A release that does not fit another one imports well, and fails here.
+            versions = {**adapter.versions, "numpy": numpy.__version__}
+            why = f"{failed} ({', '.join(f'{name} {number}' for name, number in versions.items())})"
         _own_context(own)
         if why:
             reasons[kernel] = why
     return Prepared(adapter.make_loop, adapter.versions, reasons)
+
+
+@contextmanager
+def stating(launch_path: str, kernel: str, reasons: dict[str, str], stream: Stream) -> Iterator[None]:
+    """What goes wrong inside becomes the kernel's reason, where the path is a framework's and the context survives it.
+
+    Args:
+        launch_path: that is timed inside.
+        kernel: that is timed inside.
+        reasons: kernel -> why it cannot be measured; gets the one of this kernel.
+        stream: of the measurement, in the current context.
+
+    Raises:
+        Exception: whatever was raised inside, in the other cases.
+    """
+    if launch_path not in FRAMEWORK_PATHS:
+        yield
+        return
+    own = call("cuCtxGetCurrent")
+    try:
+        yield
+    except Exception as error:
+        if not _survived(own, stream):
+            raise
+        reasons[kernel] = f"failed while it was timed: {_reason(error).removesuffix(': nothing was written')}"
+
+
+def _survived(own: Any, stream: Stream) -> bool:
+    """Whether context and stream can be used on; the stream cannot while it is being captured."""
+    try:
+        _own_context(own)
+        with naming("cuStreamSynchronize"):
+            stream.sync()
+    except LaunchbenchError:
+        return False
+    return True
 
 
 def _own_context(own: Any) -> None:
