@@ -79,9 +79,16 @@ extern "C" __global__ void gate(volatile unsigned* words, unsigned long long lim
 struct Interval {
   CUevent first, second;
   CUstream stream;
-  long long begin_ns, issued_ns, ended_ns;
+  long long begin_ns, issued_ns;
   int recorded;  // CUresult of the events
 };
+
+// The host clock of intervals.
+extern "C" long long launchbench_host_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
 
 namespace {
 
@@ -99,12 +106,6 @@ Function find(const char* name) {
   return driver ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
 }
 
-long long host_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-  return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
 // Issues between the two events, with nothing of the caller's language in between; returns what `issue` returns.
 template <typename... Arguments>
 int timed(Interval* interval, int (*issue)(Arguments...), Arguments... arguments) {
@@ -112,12 +113,11 @@ int timed(Interval* interval, int (*issue)(Arguments...), Arguments... arguments
   if (!record && !(record = find<RecordEvent>("cuEventRecord"))) return CUDA_ERROR_NOT_INITIALIZED;
   interval->recorded = record(interval->first, interval->stream);
   if (interval->recorded != CUDA_SUCCESS) return CUDA_SUCCESS;
-  interval->begin_ns = host_ns();
+  interval->begin_ns = launchbench_host_ns();
   const int status = issue(arguments...);
-  interval->issued_ns = host_ns();
+  interval->issued_ns = launchbench_host_ns();
   if (status != CUDA_SUCCESS) return status;
   interval->recorded = record(interval->second, interval->stream);
-  interval->ended_ns = host_ns();
   return CUDA_SUCCESS;
 }
 

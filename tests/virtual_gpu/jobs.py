@@ -47,6 +47,8 @@ class Jobs:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         command = [sys.executable, "-m", "tests.virtual_gpu.jobs"]
+        library = Path(environment["LD_LIBRARY_PATH"].split(":")[0], "libcuda.so.1")
+        environment = {**environment, "LD_PRELOAD": str(library)}  # for a modelled clock; too late once forked
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

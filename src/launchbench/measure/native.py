@@ -38,16 +38,25 @@ class Interval(ctypes.Structure):
         ("stream", ctypes.c_void_p),
         ("begin_ns", ctypes.c_longlong),
         ("issued_ns", ctypes.c_longlong),
-        ("ended_ns", ctypes.c_longlong),
         ("recorded", ctypes.c_int),
     )
 
 
 class NativeIssue:
-    """Issues one whole loop and returns a status; arguments are bound beforehand."""
+    """Issues one whole loop and returns a status; arguments are bound beforehand.
 
-    def __init__(self, untimed: Callable[..., int], timed: Callable[..., int], arguments: tuple[Any, ...]) -> None:
+    ``clock_ns`` is the clock that an `Interval` is read from.
+    """
+
+    def __init__(
+        self,
+        untimed: Callable[..., int],
+        timed: Callable[..., int],
+        clock_ns: Callable[[], int],
+        arguments: tuple[Any, ...],
+    ) -> None:
         self._untimed, self._timed, self._arguments = untimed, timed, arguments
+        self.clock_ns = clock_ns
 
     def __call__(self) -> int:
         """Issue it, untimed."""
@@ -70,6 +79,8 @@ class NativeLoops:
         self._timed: dict[str, Any] = {}
         try:
             library = ctypes.CDLL(str(path.resolve()))
+            self._clock_ns = library.launchbench_host_ns
+            self._clock_ns.restype = ctypes.c_longlong
             for name, types in _ARGUMENTS.items():
                 self._untimed[name] = getattr(library, f"launchbench_issue_{name}")
                 self._timed[name] = getattr(library, f"launchbench_time_{name}")
@@ -80,7 +91,7 @@ class NativeLoops:
 
     def _bound(self, name: str, *values: int) -> NativeIssue:
         arguments = tuple(kind(value) for kind, value in zip(_ARGUMENTS[name], values, strict=True))
-        return NativeIssue(self._untimed[name], self._timed[name], arguments)
+        return NativeIssue(self._untimed[name], self._timed[name], self._clock_ns, arguments)
 
     def driver_loop(
         self, function: int, stream: int, buffer: int, launch_count: int, kind: str = "driver"

@@ -247,11 +247,10 @@ class Timer:
         return start, (issued - start) / 1e3, (done - start) / 1e3
 
     def _natively(self, work: Loop, native: NativeIssue, gate: Gate | None) -> tuple[int, float, float]:
-        interval, stream, clock = self._interval, self._stream, time.perf_counter_ns
+        interval, stream, clock = self._interval, self._stream, native.clock_ns
         issue = native.timed(interval)
-        start = clock()
+        start = time.perf_counter_ns()
         status = issue()
-        returned = clock()
         if gate:
             gate.open()
         if status or interval.recorded:
@@ -262,6 +261,5 @@ class Timer:
             done = clock()
         except self._errors as error:
             raise core_error(error, "cuStreamSynchronize") from error
-        # Two clocks that need not agree on what time it is: only differences of each are added.
-        total_ns = interval.ended_ns - interval.begin_ns + done - returned
-        return start, (interval.issued_ns - interval.begin_ns) / 1e3, total_ns / 1e3
+        begun = interval.begin_ns
+        return start, (interval.issued_ns - begun) / 1e3, (done - begun) / 1e3
