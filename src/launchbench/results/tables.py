@@ -68,15 +68,17 @@ def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.
     Raises:
         LaunchbenchError: one line naming source, column, row and value.
     """
+    dtypes = dict(frame.dtypes)
     for column in table:
-        if column.kind == "int" and column.name in frame and is_float_dtype(frame[column.name]):
+        if column.kind == "int" and is_float_dtype(dtypes.get(column.name)):
             cut = frame[column.name] % 1 > 0  # they would be cut off
             if cut.any():
                 value = frame.loc[cut, column.name].iloc[0]
                 raise LaunchbenchError(escaped(f"{source}: {column.name}: got {value}; expected {_expected(column)}"))
     if frame.empty and list(frame.columns) == [column.name for column in table]:
         return frame.astype({column.name: _dtype(column) for column in table})  # nothing to check, and often so
-    frame = _floats(frame, table)
+    mixed = [column.name for column in table if column.kind == "float" and dtypes.get(column.name) == object]
+    frame = _floats(frame, mixed)
     if _is_valid(frame, table):
         return frame
     try:
@@ -86,10 +88,8 @@ def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.
         raise LaunchbenchError(escaped(f"{source}: {_explain(first, table)}")) from error
 
 
-def _floats(frame: pd.DataFrame, table: Sequence[Column]) -> pd.DataFrame:
+def _floats(frame: pd.DataFrame, mixed: Sequence[str]) -> pd.DataFrame:
     """The frame with columns of numbers and None as numbers, as pandera would make them."""
-    mixed = [column.name for column in table if column.kind == "float" and frame.get(column.name) is not None]
-    mixed = [name for name in mixed if frame[name].dtype == object]
     try:
         return frame.astype(dict.fromkeys(mixed, "float64")) if mixed else frame
     except (TypeError, ValueError):
@@ -102,9 +102,12 @@ def _is_valid(frame: pd.DataFrame, table: Sequence[Column]) -> bool:
         return False
     for column in table:
         values = frame[column.name]
-        if values.dtype != _dtype(column) or (values.hasnans and not column.nullable):
+        if values.dtype != _dtype(column):
             return False
-        values = values.dropna() if column.nullable else values
+        missing = values.hasnans
+        if missing and not column.nullable:
+            return False
+        values = values.dropna() if missing else values
         if column.choices and not values.isin(column.choices).all():
             return False
         if column.minimum is not None and not (values >= column.minimum).all():
