@@ -71,12 +71,13 @@ def current(rows: pd.DataFrame, cell: Sequence[str] = SAME_CELL) -> pd.DataFrame
     score = complete[job] * len(job) + job
     best = np.zeros(len(job), dtype=np.int64)
     np.maximum.at(best, group, score)
-    return usable[score == best[group]]
+    chosen: pd.DataFrame = usable[score == best[group]]
+    return chosen
 
 
 def _numbers(rows: pd.DataFrame, keys: list[str]) -> NDArray[np.int64]:
     """Number of each row's group, in the order of their first rows."""
-    return rows.groupby(keys, dropna=False, sort=False).ngroup().to_numpy(np.int64)
+    return np.asarray(rows.groupby(keys, dropna=False, sort=False).ngroup(), dtype=np.int64)
 
 
 def cell_figures(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from launchbench.results import anatomy_columns, columns, flags, path_columns, t
 from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
+from launchbench.results.record import Block
 
 _IDENTITY = [column.name for column in columns.IDENTITY]
 _BLOCK = ["job", *_IDENTITY, "trial", "launch_path", "kernel", "launch_count", "attempt", "flag"]
@@ -126,7 +127,9 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
             "trial": record.trial,
             "launch_count": record.launch_count,
         }
-        measured = {(block.launch_path, block.kernel, block.attempt): block for block in record.blocks}
+        measured: dict[tuple[str, str, int], Block] = {
+            (block.launch_path, block.kernel, block.attempt): block for block in record.blocks
+        }
         for launch_path, kernel, attempt in dict.fromkeys([*measured, *_present(result.raw)]):
             block = measured.get((launch_path, kernel, attempt))
             rows.append(

@@ -138,7 +138,7 @@ def _one_off(trials: pd.DataFrame, blocks: pd.DataFrame, rounds: flags.Rounds) -
     for cell, group in groups.items():
         samples = {step: [one for block in group for one in getattr(block, f"{step}_us")] for step in ONE_OFF}
         rows[cell] = {"one_off_samples": len(samples["capture"])}
-        sizes = [one for block in group for one in block.graph_bytes]
+        sizes = [float(one) for block in group for one in block.graph_bytes]
         for end, of in _ENDS.items():
             rows[cell] |= {f"{step}{end}_us": float(of(own)) if own else np.nan for step, own in samples.items()}
             rows[cell][f"graph{end}_bytes"] = float(of(sizes)) if sizes else np.nan

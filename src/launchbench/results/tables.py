@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pandas as pd
 import pandera.pandas as pa
-from pandas.api.types import is_float_dtype
+from pandas.api.types import is_float_dtype, is_object_dtype
 from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
@@ -70,14 +70,15 @@ def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.
     """
     dtypes = dict(frame.dtypes)
     for column in table:
-        if column.kind == "int" and is_float_dtype(dtypes.get(column.name)):
+        if column.kind == "int" and column.name in dtypes and is_float_dtype(dtypes[column.name]):
             cut = frame[column.name] % 1 > 0  # they would be cut off
             if cut.any():
                 value = frame.loc[cut, column.name].iloc[0]
                 raise LaunchbenchError(escaped(f"{source}: {column.name}: got {value}; expected {_expected(column)}"))
     if frame.empty and list(frame.columns) == [column.name for column in table]:
         return frame.astype({column.name: _dtype(column) for column in table})  # nothing to check, and often so
-    mixed = [column.name for column in table if column.kind == "float" and dtypes.get(column.name) == object]
+    floats = [column.name for column in table if column.kind == "float" and column.name in dtypes]
+    mixed = [name for name in floats if is_object_dtype(dtypes[name])]
     frame = _floats(frame, mixed)
     if _is_valid(frame, table):
         return frame
