@@ -28,7 +28,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_sweep
+from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_job, write_sweep
 from tests.workflow.conftest import clone_into
 
 from launchbench.measure.job import write_receipt
@@ -60,6 +60,7 @@ class Study:
 
     def __init__(self, root: Path, cards: int) -> None:
         self.root = root
+        self.results = root / "simulated-results"
         self.cards = cards
         self.steps: list[Step] = []
 
@@ -74,24 +75,14 @@ class Study:
 
     def add_card(self, card: int) -> None:
         """File the results of one card."""
-        results, label = self.root / "simulated-results", LABELS[card % len(LABELS)]
         if card >= TEMPLATES:
-            repeat_card(results / SITE / label, card % TEMPLATES, card)
-            return
-        write_sweep(
-            results,
-            trials=TRIALS,
-            card=card,
-            label=label,
-            site=SITE,
-            placements=600,
-            full_placements=25,
-            other_placements=25,
-            modes=MODES,
-            model=CostModel(issue=4 + card % 10 / 10, node=0.7 + card % 7 / 10),
-            virtual=True,
-            edit=_as_real,
-        )
+            repeat_card(self.results / SITE / LABELS[card % len(LABELS)], card % TEMPLATES, card)
+        else:
+            write_sweep(self.results, trials=TRIALS, **_default_study(card))
+
+    def add_job(self, card: int, run: int) -> Path:
+        """File one job of a card again, ``run`` hours later; the path of its record."""
+        return write_job(self.results, LAUNCH_COUNTS[0], run=run, **_default_study(card))
 
     def time(self, step: str, *arguments: str, visible: int | None = None) -> str:
         """Run ``python -m ...`` in the study and keep what it took; what it wrote is returned.
@@ -135,7 +126,7 @@ class Study:
 
     def make_receipts(self) -> None:
         """What Snakemake would have kept, had every cell been measured by it."""
-        results = self.root / "simulated-results"
+        results = self.results
         labels = {uuid(number)[4:12]: LABELS[number % len(LABELS)] for number in range(self.cards)}
         for name in BUILT:
             (self.root / "build" / "cuda").mkdir(parents=True, exist_ok=True)
@@ -163,6 +154,22 @@ class Study:
             text = text.replace(f"--trial={own[5]} ", f"--trial={trial} ")
             text = text.replace(f"/n{own[4]}.t{own[5]}.0.", f"/n{count}.t{trial}.0.")
             (kept / base64.urlsafe_b64encode(name.encode()).decode()).write_text(text)
+
+
+def _default_study(card: int) -> dict[str, Any]:
+    """What all jobs of a card have in common."""
+    return {
+        "card": card,
+        "label": LABELS[card % len(LABELS)],
+        "site": SITE,
+        "placements": 600,
+        "full_placements": 25,
+        "other_placements": 25,
+        "modes": MODES,
+        "model": CostModel(issue=4 + card % 10 / 10, node=0.7 + card % 7 / 10),
+        "virtual": True,
+        "edit": _as_real,
+    }
 
 
 def _as_real(_: dict[str, Any], raw: pd.DataFrame) -> pd.DataFrame:

@@ -7,12 +7,10 @@ import functools
 import io
 import json
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pandas as pd
-import pandera.pandas as pa
 from pandas.api.types import is_float_dtype, is_object_dtype
-from pandera.errors import SchemaError, SchemaErrors
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
@@ -28,10 +26,16 @@ from launchbench.results import (
 from launchbench.results.columns import Column
 from launchbench.results.plain_csv import read_plain
 
+if TYPE_CHECKING:
+    import pandera.pandas as pa
+    from pandera.errors import SchemaError
+
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
 
 
 def _checks(column: Column) -> list[pa.Check]:
+    import pandera.pandas as pa
+
     checks = []
     if column.minimum is not None:
         checks.append(pa.Check.ge(column.minimum))
@@ -49,6 +53,8 @@ def _dtype(column: Column) -> str:
 @functools.cache
 def schema(table: tuple[Column, ...]) -> pa.DataFrameSchema:
     """The pandera schema of a table: exactly these columns, in this order, types coerced."""
+    import pandera.pandas as pa
+
     return pa.DataFrameSchema(
         {
             column.name: pa.Column(
@@ -82,6 +88,8 @@ def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.
     frame = _floats(frame, mixed)
     if _is_valid(frame, table):
         return frame
+    from pandera.errors import SchemaError, SchemaErrors  # only here: what is right needs none of it
+
     try:
         return schema(table).validate(frame)
     except (SchemaError, SchemaErrors) as error:
