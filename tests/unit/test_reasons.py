@@ -240,6 +240,27 @@ def test_extra_jobs_too(tmp_path: Path) -> None:
     }
 
 
+KILLED = """RuleException:
+CalledProcessError in file "/w/a clone/workflow/rules/measure.smk", line 31:
+Command 'set -euo pipefail;  : > 'a b/logs/x.log'; python -m launchbench measure --receipt 'a b/cells/lab/t4/\
+0892b876/n64.t1.0.json' 2>&1 | tee -a 'a b/logs/x.log'' returned non-zero exit status {status}.
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (137, "the job was killed (SIGKILL), by somebody or by the system for want of memory"),
+        (139, "the job was ended by SIGSEGV"),
+        (255, "the job ended without saying why"),
+        (1, "the job ended without saying why"),
+    ],
+)
+def test_what_ended_a_job_of_this_machine(tmp_path: Path, status: int, reason: str) -> None:
+    said = kept(tmp_path, KILLED.format(status=status) + LOCAL)
+    assert said == {("t4", 64): f"{reason}; its log is under {tmp_path / 'build/logs/measure'}"}
+
+
 def test_slurm_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     log = tmp_path / "log"
