@@ -67,13 +67,14 @@ def _measure(arguments: argparse.Namespace) -> None:
 
     from launchbench.measure import job
     from launchbench.results.failures import Attempt
+    from launchbench.results.record import MAX_TRIAL
 
     config = _config(arguments)
     if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
         expected = f"a whole number from 1 to {MAX_LAUNCH_COUNT}"
         raise LaunchbenchError(f"--launch-count: got {arguments.launch_count}; expected {expected}")
-    if arguments.trial < 1:
-        raise LaunchbenchError(f"--trial: got {arguments.trial}; expected a whole number from 1")
+    if not 1 <= arguments.trial <= MAX_TRIAL:
+        raise LaunchbenchError(f"--trial: got {arguments.trial}; expected a whole number from 1 to {MAX_TRIAL}")
     request = job.Job(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,

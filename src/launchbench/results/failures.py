@@ -20,7 +20,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.results.files import write_atomically
 from launchbench.results.layout import LAUNCH
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
-from launchbench.results.record import SafeName, Utc, utc_text
+from launchbench.results.record import MAX_TRIAL, SafeName, Utc, utc_text
 
 MAX_REASON = 500
 """Characters that are kept of a reason."""
@@ -57,7 +57,7 @@ class Failure(BaseModel):
     card: SafeName
     kind: Literal["launch", "pointers", "lengths", "decode"] = "launch"
     launch_count: int | None = Field(None, ge=1, le=MAX_LAUNCH_COUNT)
-    trial: int = Field(1, ge=1)
+    trial: int = Field(1, ge=1, le=MAX_TRIAL)
     reason: str = Field(min_length=1, max_length=MAX_REASON)
     failed_utc: Utc
     slurm_job: str | None = None
