@@ -295,13 +295,15 @@ def test_a_failure_is_kept_whatever_its_text_and_forgotten(tmp_path: Path, monke
     keep_failure(tmp_path, Attempt("lab", "t4", "any", 8), LaunchbenchError("one\nline " + "x" * 1000))
     keep_failure(tmp_path, Attempt("lab", "t4", "any", 64), KeyError("y"))
     keep_failure(tmp_path, Attempt("lab", "t4", "any", 512), LaunchbenchError(""))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 4096), OSError("no file a\udcffb\x1b"))  # a name of bytes
     told = read_failures(tmp_path)
-    assert [one.reason[:9] for one in told] == ["one line ", "a bug: Ke", "Launchben"]
+    assert [one.reason[:9] for one in told[:3]] == ["one line ", "a bug: Ke", "Launchben"]
+    assert told[3].reason == r"a bug: OSError: no file a\udcffb\x1b"
     assert len(told[0].reason) == 500
     assert {one.slurm_job for one in told} == {"12"}
     forget_failure(tmp_path, Attempt("lab", "t4", "any", 8))
     forget_failure(tmp_path, Attempt("lab", "t4", "any", 8))
-    assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512]
+    assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512, 4096]
 
 
 def test_a_failure_that_cannot_be_kept_hides_nothing(tmp_path: Path) -> None:

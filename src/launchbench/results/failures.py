@@ -16,6 +16,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results.files import write_atomically
 from launchbench.results.layout import LAUNCH
@@ -93,7 +94,7 @@ def write_failure(build_dir: Path, failure: Failure) -> None:
 def keep_failure(build_dir: Path, attempt: Attempt, error: Exception) -> None:
     """Keep what ended a job; where that cannot be written either, the job's log still says it."""
     known = isinstance(error, LaunchbenchError)
-    text = " ".join((str(error) if known else f"a bug: {type(error).__name__}: {error}").split())
+    text = escaped(" ".join((str(error) if known else f"a bug: {type(error).__name__}: {error}").split()))
     with contextlib.suppress(LaunchbenchError, ValidationError):
         failure = Failure(
             **asdict(attempt),
