@@ -22,12 +22,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import yaml
-from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_sweep
+from tests.unit.fabricate import LAUNCH_COUNTS, CostModel, uuid, write_job, write_sweep
 from tests.workflow.conftest import clone_into
 
 from launchbench.measure.job import write_receipt
@@ -36,7 +37,9 @@ from launchbench.results.layout import cell_of_name
 LABELS = ("t4", "a100", "h100", "h200")
 SITE = "simulated"
 TRIALS = 3
-MODES = ("replay-batch", "queued", "loop-dependent", "replay-dependent", "fused-memory")
+MODES = ("queued", "loop-dependent", "replay-dependent", "fused-memory", "fused-register")
+TEMPLATES = 20
+"""So many cards have times of their own; those of the others are repeated, under other names."""
 BUILT = ("graphs", "graphs.fatbin", "liblaunchloops.so", "build.json")
 
 
@@ -57,6 +60,7 @@ class Study:
 
     def __init__(self, root: Path, cards: int) -> None:
         self.root = root
+        self.results = root / "simulated-results"
         self.cards = cards
         self.steps: list[Step] = []
 
@@ -66,26 +70,19 @@ class Study:
         settings = yaml.safe_load((self.root / "config.yaml").read_text())
         settings |= {"site": SITE, "results_dir": "simulated-results", "virtual_results": "allow", "pool_mib": 64}
         (self.root / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-        with ProcessPoolExecutor() as pool:
-            for _ in pool.map(self.add_card, range(self.cards), chunksize=8):
-                pass
+        for card in range(self.cards):
+            self.add_card(card)
 
     def add_card(self, card: int) -> None:
         """File the results of one card."""
-        model = CostModel(issue=4 + card % 10 / 10, node=0.7 + card % 7 / 10)
-        write_sweep(
-            self.root / "simulated-results",
-            trials=TRIALS,
-            card=card,
-            label=LABELS[card % len(LABELS)],
-            site=SITE,
-            placements=600,
-            full_placements=25,
-            other_placements=25,
-            modes=MODES,
-            model=model,
-            virtual=True,
-        )
+        if card >= TEMPLATES:
+            repeat_card(self.results / SITE / LABELS[card % len(LABELS)], card % TEMPLATES, card)
+        else:
+            write_sweep(self.results, trials=TRIALS, **_default_study(card))
+
+    def add_job(self, card: int, run: int) -> Path:
+        """File one job of a card again, ``run`` hours later; the path of its record."""
+        return write_job(self.results, LAUNCH_COUNTS[0], run=run, **_default_study(card))
 
     def time(self, step: str, *arguments: str, visible: int | None = None) -> str:
         """Run ``python -m ...`` in the study and keep what it took; what it wrote is returned.
@@ -129,7 +126,7 @@ class Study:
 
     def make_receipts(self) -> None:
         """What Snakemake would have kept, had every cell been measured by it."""
-        results = self.root / "simulated-results"
+        results = self.results
         labels = {uuid(number)[4:12]: LABELS[number % len(LABELS)] for number in range(self.cards)}
         for name in BUILT:
             (self.root / "build" / "cuda").mkdir(parents=True, exist_ok=True)
@@ -157,6 +154,39 @@ class Study:
             text = text.replace(f"--trial={own[5]} ", f"--trial={trial} ")
             text = text.replace(f"/n{own[4]}.t{own[5]}.0.", f"/n{count}.t{trial}.0.")
             (kept / base64.urlsafe_b64encode(name.encode()).decode()).write_text(text)
+
+
+def _default_study(card: int) -> dict[str, Any]:
+    """What all jobs of a card have in common."""
+    return {
+        "card": card,
+        "label": LABELS[card % len(LABELS)],
+        "site": SITE,
+        "placements": 600,
+        "full_placements": 25,
+        "other_placements": 25,
+        "modes": MODES,
+        "model": CostModel(issue=4 + card % 10 / 10, node=0.7 + card % 7 / 10),
+        "virtual": True,
+        "edit": _as_real,
+    }
+
+
+def _as_real(_: dict[str, Any], raw: pd.DataFrame) -> pd.DataFrame:
+    """As many digits as the clocks and the places of a real card give."""
+    return raw.assign(offset_bytes=raw["offset_bytes"] + 2**28, start_us=raw["start_us"] + 250_000).round(3)
+
+
+def repeat_card(folder: Path, template: int, card: int) -> None:
+    """File the results of a card again as those of another; ``folder`` is that of their label."""
+    old, new = uuid(template), uuid(card)
+    target = folder / new[4:12]
+    target.mkdir()
+    for record in sorted((folder / old[4:12]).glob("*.json")):
+        run = record.stem.replace(old[4:12], new[4:12])
+        text = record.read_text().replace(record.stem, run).replace(old, new)
+        shutil.copyfile(record.with_suffix(".csv"), target / f"{run}.csv")
+        (target / f"{run}.json").write_text(text)
 
 
 def run(work: Path, cards: int) -> list[Step]:

@@ -67,13 +67,14 @@ def _measure(arguments: argparse.Namespace) -> None:
 
     from launchbench.measure import job
     from launchbench.results.failures import Attempt
+    from launchbench.results.record import MAX_TRIAL
 
     config = _config(arguments)
     if not 1 <= arguments.launch_count <= MAX_LAUNCH_COUNT:
         expected = f"a whole number from 1 to {MAX_LAUNCH_COUNT}"
         raise LaunchbenchError(f"--launch-count: got {arguments.launch_count}; expected {expected}")
-    if arguments.trial < 1:
-        raise LaunchbenchError(f"--trial: got {arguments.trial}; expected a whole number from 1")
+    if not 1 <= arguments.trial <= MAX_TRIAL:
+        raise LaunchbenchError(f"--trial: got {arguments.trial}; expected a whole number from 1 to {MAX_TRIAL}")
     request = job.Job(
         label=arguments.label,
         card=None if arguments.card == "any" else arguments.card,
@@ -88,6 +89,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     record = _kept(arguments, attempt, config, lambda: job.run(request, config))
     if arguments.receipt:
         job.write_receipt(arguments.receipt, record, Path(config.results_dir))
+    _print_path(record)
 
 
 def _kept(arguments: argparse.Namespace, attempt: Attempt, config: Config, run: Callable[[], Path]) -> Path:
@@ -103,8 +105,14 @@ def _kept(arguments: argparse.Namespace, attempt: Attempt, config: Config, run: 
         if arguments.receipt:
             keep_failure(build_dir, attempt, error)
         raise
-    print(record, flush=True)
     return record
+
+
+def _print_path(path: Path) -> None:
+    """After everything else that a job has to do: not every terminal has every letter, and some have gone."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(path, flush=True)
 
 
 def _pointers(arguments: argparse.Namespace) -> None:
@@ -148,6 +156,7 @@ def _extra(arguments: argparse.Namespace, run: Callable[[Request, Config], Path]
     record = _kept(arguments, attempt, config, lambda: run(request, config))
     if arguments.receipt:
         write_receipt(kind, arguments.receipt, record, Path(config.results_dir))
+    _print_path(record)
 
 
 def _reasons(arguments: argparse.Namespace) -> None:

@@ -109,7 +109,8 @@ METADATA = """Metadata-Version: 2.1
 Name: {name}
 Version: 0.61.2
 Requires-Dist: numpy<{newest},>=1.24
-Requires-Dist: none-of-this-name; extra == "docs"
+Requires-Dist: none-of-this-name
+Requires-Dist: pandas<1; extra == "docs"
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,3 +78,14 @@ def test_a_job_keeps_its_reason_until_it_works(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(lengths_job, "run", lambda *_: write_lengths_job(Path("results"), launch_counts=(8,)))
     assert main(arguments) == 0
     assert read_failures(tmp_path / "build", "lengths") == []
+
+
+def test_a_path_that_the_terminal_cannot_show_costs_no_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text("site: lab\nresults_dir: m\u00e9sur\u00e9\n", encoding="utf-8")
+    results = Path("m\u00e9sur\u00e9")
+    monkeypatch.setattr(lengths_job, "run", lambda *_: write_lengths_job(results, launch_counts=(8,)))
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    assert main(["lengths", "--label", "t4", "--receipt", "receipt.json"]) == 0
+    assert Path("receipt.json").exists() and shown.getvalue().startswith(rb"m\xe9sur\xe9/lab/t4/")

@@ -24,6 +24,7 @@ from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_s
 
 LABELS = ["t4", "a100", "h100", "h200"]
 COUNTS = (8, 64, 512, 4096)
+SVG = "{http://www.w3.org/2000/svg}"
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -231,3 +232,16 @@ def test_legend_lies_below_the_panels(tmp_path: Path) -> None:
         (legend,) = figure.legends
         top = legend.get_window_extent().y1
         assert all(axes.get_tightbbox().y0 >= top - 1 for axes in figure.axes)
+
+
+def test_many_marks_are_an_image_and_few_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sweep(tmp_path, (8, 64), placements=30, full_placements=2)
+    comparison, points = load(tmp_path)
+    drawn = []
+    for most in (len(points), len(points) - 1):
+        monkeypatch.setattr(figures, "MAX_MARKS", most)
+        drawn.append(drawing.files_of(figures.draw_placements(comparison, points, "native-driver"))["svg"])
+    few, many = (ElementTree.fromstring(svg) for svg in drawn)
+    names = [{name: len(root.findall(f".//{SVG}{name}")) for name in ("image", "use")} for root in (few, many)]
+    assert names[0]["image"] == 0 and names[1]["image"] == len(comparison.rows("native-driver")) * 2
+    assert names[0]["use"] - names[1]["use"] == len(points)

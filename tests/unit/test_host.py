@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import stat
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,19 @@ def test_inside_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = slurm_facts()
     assert facts is not None
     assert facts.model_dump() == {"job_id": "4711", "node": "node17", "partition": "gpu", "cluster": "alpha"}
+
+
+def test_names_that_are_no_text_end_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_PARTITION", "g\udcffpu\n")
+    facts = slurm_facts()
+    assert facts is not None and facts.partition == r"g\udcffpu\n" and facts.model_dump_json()
+
+    def of_bytes() -> dict[str, str]:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    monkeypatch.setattr(host.platform, "freedesktop_os_release", of_bytes)
+    assert host_facts(None).os == platform.platform()
 
 
 def test_inside_a_slurm_that_says_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,6 +240,27 @@ def test_extra_jobs_too(tmp_path: Path) -> None:
     }
 
 
+KILLED = """RuleException:
+CalledProcessError in file "/w/a clone/workflow/rules/measure.smk", line 31:
+Command 'set -euo pipefail;  : > 'a b/logs/x.log'; python -m launchbench measure --receipt 'a b/cells/lab/t4/\
+0892b876/n64.t1.0.json' 2>&1 | tee -a 'a b/logs/x.log'' returned non-zero exit status {status}.
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (137, "the job was killed (SIGKILL), by somebody or by the system for want of memory"),
+        (139, "the job was ended by SIGSEGV"),
+        (255, "the job ended without saying why"),
+        (1, "the job ended without saying why"),
+    ],
+)
+def test_what_ended_a_job_of_this_machine(tmp_path: Path, status: int, reason: str) -> None:
+    said = kept(tmp_path, KILLED.format(status=status) + LOCAL)
+    assert said == {("t4", 64): f"{reason}; its log is under {tmp_path / 'build/logs/measure'}"}
+
+
 def test_slurm_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     log = tmp_path / "log"
@@ -274,13 +295,15 @@ def test_a_failure_is_kept_whatever_its_text_and_forgotten(tmp_path: Path, monke
     keep_failure(tmp_path, Attempt("lab", "t4", "any", 8), LaunchbenchError("one\nline " + "x" * 1000))
     keep_failure(tmp_path, Attempt("lab", "t4", "any", 64), KeyError("y"))
     keep_failure(tmp_path, Attempt("lab", "t4", "any", 512), LaunchbenchError(""))
+    keep_failure(tmp_path, Attempt("lab", "t4", "any", 4096), OSError("no file a\udcffb\x1b"))  # a name of bytes
     told = read_failures(tmp_path)
-    assert [one.reason[:9] for one in told] == ["one line ", "a bug: Ke", "Launchben"]
+    assert [one.reason[:9] for one in told[:3]] == ["one line ", "a bug: Ke", "Launchben"]
+    assert told[3].reason == r"a bug: OSError: no file a\udcffb\x1b"
     assert len(told[0].reason) == 500
     assert {one.slurm_job for one in told} == {"12"}
     forget_failure(tmp_path, Attempt("lab", "t4", "any", 8))
     forget_failure(tmp_path, Attempt("lab", "t4", "any", 8))
-    assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512]
+    assert [one.launch_count for one in read_failures(tmp_path)] == [64, 512, 4096]
 
 
 def test_a_failure_that_cannot_be_kept_hides_nothing(tmp_path: Path) -> None:

@@ -479,6 +479,7 @@ RECORD_DAMAGES: list[tuple[str, Callable[[bytes], bytes], str]] = [
         lambda data: data.replace(b'"virtual": false', b'"virtual": true, "virtual": false'),
         "got the key 'virtual' twice; expected each key once",
     ),
+    ("no such trial", _changed("trial", to=2**63), "trial: Input should be less than or equal to 1000000, got 9223"),
     ("unknown field", _changed("extra", to=1), "extra: Extra inputs are not permitted, got 1"),
     ("unknown inner", _changed("host", "cpu", to=[]), "host.cpu: Extra inputs are not permitted, got []"),
     ("odd field", _changed("a\nb\x1b[31m\u2028", to=1), "a\\nb\\x1b[31m\\u2028: Extra inputs are not permitted, got 1"),

@@ -47,7 +47,7 @@ def anatomy(trials: pd.DataFrame, modes: pd.DataFrame) -> pd.DataFrame:
         trials: rows as :func:`launchbench.aggregate.trial_table.trial_rows` gives them.
         modes: rows of :func:`launchbench.aggregate.summarise.modes_of_cells`, for the reasons of what is missing.
     """
-    counted = current(trials)
+    counted = current(trials, ["cell"])
     counted = counted[counted["launch_path"] == PATH]
     own = modes[modes["launch_path"] == PATH]
     why = dict(zip(zip(own["cell"], own["mode"], strict=True), own["reason"], strict=True))

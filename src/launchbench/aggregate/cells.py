@@ -6,7 +6,7 @@ alone (``trials``). It may not pool rows that differ in anything of ``SAME_CELL`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,6 @@ SAME_CELL += ["launch_path", "kernel", "launch_count", "protocol_hash", "virtual
 """Trials equal in all of these are of one cell: they measured the same thing."""
 
 CLOCKS = ("gpu_us", "issue_us", "total_us")
-
-_JOB = ["run_id", *SAME_CELL, "trial"]
 
 Floats = NDArray[np.float64]
 
@@ -56,21 +54,30 @@ def trial_figures(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return figures.reset_index()
 
 
-def current(rows: pd.DataFrame) -> pd.DataFrame:
+def current(rows: pd.DataFrame, cell: Sequence[str] = SAME_CELL) -> pd.DataFrame:
     """The rows that count: of each cell and number of a trial those of one job that are not superseded.
 
     Where two such jobs are left, the newer has no loop and replay together and does not stand for the older.
 
     Args:
-        rows: ``run_id``, ``SAME_CELL``, ``trial``, ``mode``, ``gpu_us`` and ``superseded``, sorted by time within
-            each cell and trial.
+        rows: ``run_id``, ``cell``, ``trial``, ``mode``, ``gpu_us`` and ``superseded``, sorted by time within each cell
+            and trial.
+        cell: columns that tell cells apart.
     """
     usable = rows[~rows["superseded"].astype(bool) & rows["gpu_us"].notna()]
-    sides = usable["mode"].isin(COMPARED_MODES).groupby([usable[name] for name in _JOB], dropna=False, sort=False)
-    jobs = usable[_JOB].assign(complete=sides.transform("sum") == len(COMPARED_MODES)).drop_duplicates(_JOB)
-    newest = jobs.sort_values("complete", kind="stable").drop_duplicates(_JOB[1:], keep="last")
-    chosen = pd.MultiIndex.from_frame(newest[_JOB])
-    return usable[pd.MultiIndex.from_frame(usable[_JOB]).isin(chosen)]
+    # Jobs are numbered by time within their group, so of equally complete ones the last is the newest.
+    job, group = (_numbers(usable, [*first, *cell, "trial"]) for first in (["run_id"], []))
+    complete = np.bincount(job, weights=usable["mode"].isin(COMPARED_MODES)) == len(COMPARED_MODES)
+    score = complete[job] * len(job) + job
+    best = np.zeros(len(job), dtype=np.int64)
+    np.maximum.at(best, group, score)
+    chosen: pd.DataFrame = usable[score == best[group]]
+    return chosen
+
+
+def _numbers(rows: pd.DataFrame, keys: list[str]) -> NDArray[np.int64]:
+    """Number of each row's group, in the order of their first rows."""
+    return np.asarray(rows.groupby(keys, dropna=False, sort=False).ngroup(), dtype=np.int64)
 
 
 def cell_figures(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -123,20 +130,33 @@ def speedups(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         for mode in ("loop", "replay")
     ]
     both = sides[0].join(sides[1], how="inner")
+    times = {name: both[name].to_numpy(np.float64) for name in _COMPARED}
     rows: list[dict[str, Any]] = []
-    for key, group in both.groupby(level=list(range(len(keys))), sort=True, dropna=False):
-        loop, replay = (group[f"gpu_us_{mode}"].to_numpy(np.float64) for mode in ("loop", "replay"))
-        ratio = trials.single(trials.ratio(loop[None], replay[None]), len(group))
-        row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+    for at in _positions(both, keys):
+        loop, replay = (times[f"gpu_us_{mode}"][at] for mode in COMPARED_MODES)
+        ratio = trials.single(trials.ratio(loop[None], replay[None]), len(at))
+        row = dict(zip(keys, both.index[at[0]], strict=False))  # the last level is the trial
         row |= _spread("speedup", ratio)
-        once = group["once_us_replay"].to_numpy(np.float64)
-        saved = (group["total_us_loop"] - group["total_us_replay"]).to_numpy(np.float64)
+        once = times["once_us_replay"][at]
+        saved = times["total_us_loop"][at] - times["total_us_replay"][at]
         known = np.isfinite(once) & (once > 0)
         if known.any():
             row |= _spread("break_even_replays", trials.break_even(once[known], saved[known]))
         rows.append(row)
     names = [f"{name}{end}" for name in ("speedup", "break_even_replays") for end in ("", "_low", "_high", "_reason")]
     return pd.DataFrame(rows, columns=[*keys, *names])
+
+
+_COMPARED = ("gpu_us_loop", "gpu_us_replay", "total_us_loop", "total_us_replay", "once_us_replay")
+
+
+def _positions(rows: pd.DataFrame, keys: list[str]) -> list[NDArray[np.intp]]:
+    """The rows of each group by the first levels of the index, sorted by these."""
+    if rows.empty:
+        return []
+    number = rows.groupby(level=list(range(len(keys))), sort=True, dropna=False).ngroup().to_numpy()
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
 
 
 def _spread(name: str, estimate: Estimate) -> dict[str, Any]:

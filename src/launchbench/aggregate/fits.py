@@ -32,8 +32,10 @@ def fit(summary: pd.DataFrame, trial_rows: pd.DataFrame) -> pd.DataFrame:
         summary: rows of ``columns.SUMMARY``, and ``cell``.
         trial_rows: rows of ``columns.TRIALS``, and ``cell``.
     """
-    counted = current(trial_rows)
-    times = {key: own.set_index("trial")["gpu_us"] for key, own in counted.groupby(["cell", "mode"], sort=False)}
+    times: dict[tuple[int, str], dict[int, float]] = {}
+    counted = current(trial_rows, ["cell"])
+    for cell, mode, trial, time in counted[["cell", "mode", "trial", "gpu_us"]].itertuples(index=False, name=None):
+        times.setdefault((cell, mode), {})[trial] = time
     rows: list[dict[str, Any]] = []
     for key, group in summary.groupby(_KEY, dropna=False, sort=True):
         identity = dict(zip(_KEY, key, strict=True))
@@ -44,11 +46,11 @@ def fit(summary: pd.DataFrame, trial_rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[column.name for column in columns.FITS])
 
 
-def _line(n: list[int], times: list[pd.Series[float]], mode: str) -> dict[str, Any]:
+def _line(n: list[int], times: list[dict[int, float]], mode: str) -> dict[str, Any]:
     fixed, slope, reason = _estimates(n, times)
     percent: list[float] = []
     if len(n) > 2:
-        means = [float(own.mean()) for own in times]
+        means = [_mean(own) for own in times]
         percent = [100 * abs(1 - (fixed.value + slope.value * at) / mean) for at, mean in zip(n, means, strict=True)]
     row: dict[str, Any] = {
         "points": len(n),
@@ -62,18 +64,22 @@ def _line(n: list[int], times: list[pd.Series[float]], mode: str) -> dict[str, A
     return row
 
 
-def _estimates(n: list[int], times: list[pd.Series[float]]) -> tuple[Estimate, Estimate, str]:
+def _estimates(n: list[int], times: list[dict[int, float]]) -> tuple[Estimate, Estimate, str]:
     none = Estimate(np.nan)
     if len(n) < 2:
         return none, none, ""
-    shared = sorted(set.intersection(*(set(own.index) for own in times)))
+    shared = sorted(set.intersection(*(set(own) for own in times)))
     if len(shared) >= trials.MIN_TRIALS and all(len(own) == len(shared) for own in times):
-        fixed, slope = trials.line(n, np.array([own.loc[shared].to_numpy(np.float64) for own in times]).T)
+        fixed, slope = trials.line(n, np.array([[own[trial] for own in times] for trial in shared]))
         return fixed, slope, fixed.reason or slope.reason
-    line = stats.fit_line(n, [float(own.mean()) for own in times])
+    line = stats.fit_line(n, [_mean(own) for own in times])
     fewest = min(len(own) for own in times)
     reason = trials.TOO_FEW_TRIALS if fewest < trials.MIN_TRIALS else OTHER_TRIALS
     return Estimate(line.intercept), Estimate(line.slope), reason
+
+
+def _mean(times: dict[int, float]) -> float:
+    return float(np.mean(list(times.values())))
 
 
 def _verdict(n: list[int], percent: list[float], mode: str) -> str:

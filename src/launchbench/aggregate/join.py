@@ -28,6 +28,7 @@ from launchbench.results import anatomy_columns, columns, flags, path_columns, t
 from launchbench.results.failures import Failure
 from launchbench.results.files import Result, read_results
 from launchbench.results.protocol import KERNELS, LAUNCH_PATHS, MODES
+from launchbench.results.record import Block
 
 _IDENTITY = [column.name for column in columns.IDENTITY]
 _BLOCK = ["job", *_IDENTITY, "trial", "launch_path", "kernel", "launch_count", "attempt", "flag"]
@@ -126,9 +127,10 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
             "trial": record.trial,
             "launch_count": record.launch_count,
         }
-        measured = {(block.launch_path, block.kernel, block.attempt): block for block in record.blocks}
-        present = result.raw[["launch_path", "kernel", "attempt"]].drop_duplicates()
-        for launch_path, kernel, attempt in dict.fromkeys([*measured, *present.itertuples(index=False, name=None)]):
+        measured: dict[tuple[str, str, int], Block] = {
+            (block.launch_path, block.kernel, block.attempt): block for block in record.blocks
+        }
+        for launch_path, kernel, attempt in dict.fromkeys([*measured, *_present(result.raw)]):
             block = measured.get((launch_path, kernel, attempt))
             rows.append(
                 {
@@ -148,6 +150,17 @@ def _blocks(results: list[Result]) -> pd.DataFrame:
     for name, keys in (("unit", ["run_id", *SAME_CELL]), ("cell", SAME_CELL)):
         frame[name] = frame.groupby(keys, sort=False, dropna=False).ngroup()
     return frame
+
+
+def _present(raw: pd.DataFrame) -> list[tuple[str, str, int]]:
+    """Launch path, kernel and attempt of each block that has repetitions."""
+    path, kernel = _codes(raw["launch_path"], LAUNCH_PATHS), _codes(raw["kernel"], KERNELS)
+    attempt = raw["attempt"].to_numpy(np.int64)
+    # Repetitions of a block stand together, so that few rows begin one.
+    begins = np.concatenate([[True], (np.diff(path) != 0) | (np.diff(kernel) != 0) | (np.diff(attempt) != 0)])
+    at = np.flatnonzero(begins[: len(raw)])
+    names = zip(path[at].tolist(), kernel[at].tolist(), attempt[at].tolist(), strict=True)
+    return [(LAUNCH_PATHS[first], KERNELS[second], number) for first, second, number in names]
 
 
 def _raw(results: list[Result], blocks: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 AHEAD = 0.9
 """A host that has issued everything by this share of the loop's GPU time, or earlier, ran ahead of the device."""
@@ -77,6 +76,8 @@ class LengthModel:
 
         if any(map(math.isnan, (self.pace_us, gain(0)))) or gain(LONGEST_US) > 0:
             return math.nan
+        from scipy.optimize import brentq  # takes half a second to load, and most tables need none of it
+
         return float(brentq(gain, 0.0, LONGEST_US, xtol=1e-3)) if gain(0) > 0 else 0.0
 
 

@@ -15,6 +15,7 @@ from launchbench.aggregate.cells import cell_figures, current, speedups
 from launchbench.aggregate.trial_table import missing_blocks, used_blocks
 from launchbench.results import columns, flags
 from launchbench.results.protocol import COMPARED_MODES, QUEUE_DEPTH
+from launchbench.results.record import Block
 
 _ENDS: dict[str, Callable[[list[float]], Any]] = {"": np.median, "_min": np.min, "_max": np.max}
 
@@ -31,7 +32,7 @@ def modes_of_cells(trials: pd.DataFrame) -> pd.DataFrame:
     Args:
         trials: rows as :func:`launchbench.aggregate.trial_table.trial_rows` gives them.
     """
-    counted = current(trials)
+    counted = current(trials, ["cell"])
     figures = cell_figures(counted, ["cell", "mode_code"])
     shown = trials[~trials["superseded"]].sort_values(["cell", "mode_code", "moment", "run_id"], kind="stable")
     rows = shown.drop_duplicates(["cell", "mode_code"], keep="last")
@@ -43,7 +44,8 @@ def modes_of_cells(trials: pd.DataFrame) -> pd.DataFrame:
     rows["spread_percent"] = distance.where(rows["placements"] > rows["trials"])
     why = shown.groupby(["cell", "mode_code"])["flags"].agg(_distinct)
     unexplained = [why[key] for key in rows[["cell", "mode_code"]].itertuples(index=False, name=None)]
-    rows["reason"] = rows["reason"].astype(object).where(rows["trials"] > 0, pd.Series(unexplained, dtype=object))
+    reason = rows["reason"].astype(object).where(rows["trials"] > 0, pd.Series(unexplained, dtype=object))
+    rows["reason"] = reason.astype("str")
     return rows
 
 
@@ -69,7 +71,7 @@ def summarise(trials: pd.DataFrame, modes: pd.DataFrame, blocks: pd.DataFrame, r
     frame["loop_us_per_launch"] = frame["loop_us"] / frame["launch_count"]
     frame["replay_us_per_node"] = frame["replay_us"] / frame["launch_count"]
     frame["placements"] = modes[modes["mode"] == "replay"].set_index("cell")["placements"]
-    counted = current(trials)
+    counted = current(trials, ["cell"])
     both = speedups(counted[counted["mode"].isin(COMPARED_MODES)], ["cell"]).set_index("cell")
     for name in ("speedup", "speedup_low", "speedup_high", "break_even_replays"):
         frame[name] = both[name].astype("float64")
@@ -130,11 +132,13 @@ def _one_off(trials: pd.DataFrame, blocks: pd.DataFrame, rounds: flags.Rounds) -
     used = used_blocks(blocks, rounds)
     rows: dict[int, dict[str, float]] = {}
     shown = used[~used["unit"].isin(old)]
-    for cell in shown["cell"].unique():
-        group = shown.loc[shown["cell"] == cell, "record"].tolist()
+    groups: dict[int, list[Block]] = {}
+    for cell, record in zip(shown["cell"], shown["record"], strict=True):
+        groups.setdefault(cell, []).append(record)
+    for cell, group in groups.items():
         samples = {step: [one for block in group for one in getattr(block, f"{step}_us")] for step in ONE_OFF}
         rows[cell] = {"one_off_samples": len(samples["capture"])}
-        sizes = [one for block in group for one in block.graph_bytes]
+        sizes = [float(one) for block in group for one in block.graph_bytes]
         for end, of in _ENDS.items():
             rows[cell] |= {f"{step}{end}_us": float(of(own)) if own else np.nan for step, own in samples.items()}
             rows[cell][f"graph{end}_bytes"] = float(of(sizes)) if sizes else np.nan

@@ -6,6 +6,7 @@ None is imported, let alone tried: that takes seconds and a card.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -27,7 +28,7 @@ def launch_paths(config: Config) -> Iterator[Finding]:
         do = "install them into this environment, or take them out of launch_paths"
         yield Finding("warn", "launch paths", f"asked for and not installed: {lacking}", do)
     for path in have:
-        packages = dict.fromkeys(name for module in NEEDS[path] for name in brought_by.get(module, ()))
+        packages = dict.fromkeys(name for module in NEEDS[path] for name in brought_by.get(module, ()) if name)
         for says in unmet(tuple(packages)):
             do = "it may import and yet fail at its first launch; install releases that fit"
             yield Finding("warn", "launch paths", f"{path}: {says}", do)
@@ -39,7 +40,10 @@ def launch_paths(config: Config) -> Iterator[Finding]:
 
 
 def unmet(packages: Sequence[str]) -> Iterator[str]:
-    """What these packages declare to need and is not what is installed, each in words."""
+    """Installed releases that are not what these packages declare to need, each in words.
+
+    What is not installed at all is left out: distributions other than wheels have it under other names.
+    """
     for package in packages:
         for line in requires(package) or ():
             try:
@@ -48,16 +52,13 @@ def unmet(packages: Sequence[str]) -> Iterator[str]:
                 continue
             if wanted.marker and not wanted.marker.evaluate({"extra": ""}):
                 continue
-            asks = f"{package} {version(package)} asks for {wanted.name}{wanted.specifier}"
-            try:
+            with suppress(PackageNotFoundError):
                 found = version(wanted.name)
-            except PackageNotFoundError:
-                yield f"{asks}, which is not installed"
-            else:
                 if not wanted.specifier.contains(found, prereleases=True):
+                    asks = f"{package} {version(package)} asks for {wanted.name}{wanted.specifier}"
                     yield f"{asks}; {found} is installed"
 
 
 def _versions(path: str, brought_by: Mapping[str, Sequence[str]]) -> str:
-    found = [version(name) for name in brought_by.get(NEEDS[path][0], ())]
+    found = [version(name) for name in brought_by.get(NEEDS[path][0], ()) if name]
     return f" {', '.join(dict.fromkeys(found))}" if found else ""

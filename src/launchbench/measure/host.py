@@ -9,6 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from launchbench.config.messages import escaped
 from launchbench.results.record import Host, Slurm
 
 _CPUS = "/sys/devices/system/cpu"
@@ -115,18 +116,18 @@ def _read(path: str, field: str, missing: dict[str, str]) -> str | None:
 def _os_name() -> str | None:
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME")
-    except OSError:
+    except (OSError, ValueError):  # not there, or not UTF-8
         return platform.platform() or None
 
 
 def slurm_facts() -> Slurm | None:
     """The SLURM allocation this process runs in, or None."""
-    job = os.environ.get("SLURM_JOB_ID")
-    if not job:
-        return None
-    return Slurm(
-        job_id=job,
-        node=os.environ.get("SLURMD_NODENAME"),
-        partition=os.environ.get("SLURM_JOB_PARTITION"),
-        cluster=os.environ.get("SLURM_CLUSTER_NAME"),
-    )
+    names = {
+        "job_id": "SLURM_JOB_ID",
+        "node": "SLURMD_NODENAME",
+        "partition": "SLURM_JOB_PARTITION",
+        "cluster": "SLURM_CLUSTER_NAME",
+    }
+    # Bytes that are no text would end the job when all is measured.
+    told = {field: escaped(os.environ[name]) for field, name in names.items() if name in os.environ}
+    return Slurm.model_validate(told) if told.get("job_id") else None

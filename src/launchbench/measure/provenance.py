@@ -68,7 +68,7 @@ def code(binaries: Path, modules: Sequence[str] = MEASURING_MODULES) -> Code:
     for module in modules:
         package.update((PACKAGE / module).read_bytes())
     # A copy without its history can still say which commit it is.
-    commit = _git("rev-parse", "HEAD") or os.environ.get(COMMIT_VARIABLE)
+    commit = escaped(_git("rev-parse", "HEAD") or os.environ.get(COMMIT_VARIABLE, "")) or None
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", str(PACKAGE.parent))
     return Code(
         graphs_cu_sha256=manifest.source.sha256,

@@ -120,8 +120,8 @@ def figure_of(rows: pd.DataFrame, name: str, end: str = "_us", digits: int = 3) 
     """A value with its interval, or the span of several cards."""
     if len(rows) != 1:
         return span(rows[f"{name}{end}"], digits)
-    row = rows.to_dict("records")[0]
-    return with_interval(row[f"{name}{end}"], row[f"{name}_low{end}"], row[f"{name}_high{end}"], digits)
+    value, low, high = (float(rows[f"{name}{part}{end}"].iloc[0]) for part in ("", "_low", "_high"))
+    return with_interval(value, low, high, digits)
 
 
 # ---------------------------------------------------------------- anatomy

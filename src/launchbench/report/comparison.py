@@ -5,6 +5,7 @@ It chooses and names; it computes no statistic and pools nothing.
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class Comparison:
     """(label, simulated), first as configured, then whatever else was measured."""
     launch_counts: tuple[int, ...]
 
-    @property
+    @functools.cached_property
     def cards(self) -> list[str]:
         """Names of the cards with anything to compare, labels in their order."""
         rank = {label: position for position, label in enumerate(self.labels)}
@@ -67,23 +68,23 @@ class Comparison:
         keys = rows.itertuples(index=False, name=None)
         return [name for _, name in sorted((rank[label, virtual], name) for label, virtual, name in keys)]
 
-    @property
+    @functools.cached_property
     def many(self) -> bool:
         """Whether there are too many cards to tell each one's story."""
         return len(self.cards) > MANY_CARDS
 
-    @property
+    @functools.cached_property
     def simulated(self) -> bool:
         """Whether any row comes from a simulated GPU."""
         return bool(self.summary["virtual"].any())
 
-    @property
+    @functools.cached_property
     def compared_trials(self) -> pd.DataFrame:
         """Rows of the trials behind ``compared``."""
         cells = pd.MultiIndex.from_frame(self.compared[SAME_CELL])
         return current(self.trials[pd.MultiIndex.from_frame(self.trials[SAME_CELL]).isin(cells)])
 
-    @property
+    @functools.cached_property
     def launch_paths(self) -> list[str]:
         """Launch paths with anything to compare, in the order of ``LAUNCH_PATHS``."""
         measured = set(self.compared["launch_path"])

@@ -23,6 +23,7 @@ NO_RESULTS = "no results yet"
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 WIDTH = 9.0
+_IMAGE_DPI = 200  # of what is drawn as an image inside an SVG
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "font.family": ["DejaVu Sans"],
@@ -106,8 +107,12 @@ def styled() -> Iterator[None]:
 def files_of(figure: Figure) -> dict[str, bytes]:
     """Suffix (``svg``, ``png``) -> content; the same figure gives the same bytes."""
     svg, png = io.BytesIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    figure.set_layout_engine("none")  # as it is: making the layout takes longer than drawing
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        # Once for both: each savefig would draw everything once more beforehand.
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    figure.savefig(svg, format="svg", dpi=_IMAGE_DPI, metadata={"Date": None, "Creator": None})
     figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
     plt.close(figure)
     return {"svg": svg.getvalue(), "png": png.getvalue()}

@@ -35,6 +35,9 @@ from launchbench.report.overlay import draw_marks
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.wording import number
 
+MAX_MARKS = 2000
+"""More marks than this are drawn as an image inside the SVG, where each would take 120 bytes."""
+
 MAX_ACROSS = 4
 """Panels of launch paths in a row."""
 
@@ -126,7 +129,7 @@ def draw_placements(comparison: Comparison, points: pd.DataFrame | None, launch_
                 _boxes(axes, comparison, rows[rows["launch_count"] == count], f"{mode}_us_per_{unit}", names)
             else:
                 own = points[(points["launch_count"] == count) & (points["mode"] == mode)]
-                _strip(axes, own, names, comparison)
+                _strip(axes, own, names, comparison, as_image=len(points) > MAX_MARKS)
             axes.set_xlim(-0.6, len(names) - 0.4)
             axes.set_xticks([])
             axes.ticklabel_format(axis="y", useOffset=False, style="plain")
@@ -135,7 +138,7 @@ def draw_placements(comparison: Comparison, points: pd.DataFrame | None, launch_
     return _finish(figure, comparison, [], linestyle="none", title="left to right:")
 
 
-def _strip(axes: Axes, own: pd.DataFrame, names: Sequence[str], comparison: Comparison) -> None:
+def _strip(axes: Axes, own: pd.DataFrame, names: Sequence[str], comparison: Comparison, as_image: bool) -> None:
     styles = styles_of(comparison.cards)
     good = own.loc[own["used"], "each_us"].to_numpy(float)
     if len(good):
@@ -149,6 +152,7 @@ def _strip(axes: Axes, own: pd.DataFrame, names: Sequence[str], comparison: Comp
         across = (mine["trial"] + 0.8 * mine["place"]) / mine["trials"]
         place = position - 0.4 + 0.8 * across.to_numpy(float)
         style: dict[str, Any] = {"marker": styles[name]["marker"], "linestyle": "none", "markersize": 3}
+        style["rasterized"] = as_image
         axes.plot(place[shown & used], each[shown & used], color=styles[name]["color"], **style)
         left_out = shown & ~used
         if left_out.any():

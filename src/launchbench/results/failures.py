@@ -16,11 +16,12 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from launchbench.config.messages import escaped
 from launchbench.errors import LaunchbenchError
 from launchbench.results.files import write_atomically
 from launchbench.results.layout import LAUNCH
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
-from launchbench.results.record import SafeName, Utc, utc_text
+from launchbench.results.record import MAX_TRIAL, SafeName, Utc, utc_text
 
 MAX_REASON = 500
 """Characters that are kept of a reason."""
@@ -57,7 +58,7 @@ class Failure(BaseModel):
     card: SafeName
     kind: Literal["launch", "pointers", "lengths", "decode"] = "launch"
     launch_count: int | None = Field(None, ge=1, le=MAX_LAUNCH_COUNT)
-    trial: int = Field(1, ge=1)
+    trial: int = Field(1, ge=1, le=MAX_TRIAL)
     reason: str = Field(min_length=1, max_length=MAX_REASON)
     failed_utc: Utc
     slurm_job: str | None = None
@@ -93,7 +94,7 @@ def write_failure(build_dir: Path, failure: Failure) -> None:
 def keep_failure(build_dir: Path, attempt: Attempt, error: Exception) -> None:
     """Keep what ended a job; where that cannot be written either, the job's log still says it."""
     known = isinstance(error, LaunchbenchError)
-    text = " ".join((str(error) if known else f"a bug: {type(error).__name__}: {error}").split())
+    text = escaped(" ".join((str(error) if known else f"a bug: {type(error).__name__}: {error}").split()))
     with contextlib.suppress(LaunchbenchError, ValidationError):
         failure = Failure(
             **asdict(attempt),

@@ -209,6 +209,10 @@ class Block(_Part):
     )
 
 
+MAX_TRIAL = 1_000_000
+"""More than anybody makes of one cell, and what every table can hold."""
+
+
 class Record(_Part):
     """One job: one GPU, one N."""
 
@@ -217,7 +221,9 @@ class Record(_Part):
     site: SafeName
     label: SafeName
     launch_count: int = Field(ge=1, le=MAX_LAUNCH_COUNT, description="N")
-    trial: int = Field(1, ge=1, description="number of this fresh process among those of its cell, from 1")
+    trial: int = Field(
+        1, ge=1, le=MAX_TRIAL, description="number of this fresh process among those of its cell, from 1"
+    )
     seed: int | None = Field(None, ge=0, description="decided the placements and the order of the modes")
     started_utc: Utc
     finished_utc: Utc

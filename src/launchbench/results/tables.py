@@ -7,12 +7,10 @@ import functools
 import io
 import json
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pandas as pd
-import pandera.pandas as pa
-from pandas.api.types import is_float_dtype
-from pandera.errors import SchemaError, SchemaErrors
+from pandas.api.types import is_float_dtype, is_object_dtype
 
 from launchbench.config.messages import escaped, shown
 from launchbench.errors import LaunchbenchError
@@ -28,10 +26,16 @@ from launchbench.results import (
 from launchbench.results.columns import Column
 from launchbench.results.plain_csv import read_plain
 
+if TYPE_CHECKING:
+    import pandera.pandas as pa
+    from pandera.errors import SchemaError
+
 _DTYPES = {"int": "int64", "float": "float64", "str": "str", "bool": "bool"}
 
 
 def _checks(column: Column) -> list[pa.Check]:
+    import pandera.pandas as pa
+
     checks = []
     if column.minimum is not None:
         checks.append(pa.Check.ge(column.minimum))
@@ -49,6 +53,8 @@ def _dtype(column: Column) -> str:
 @functools.cache
 def schema(table: tuple[Column, ...]) -> pa.DataFrameSchema:
     """The pandera schema of a table: exactly these columns, in this order, types coerced."""
+    import pandera.pandas as pa
+
     return pa.DataFrameSchema(
         {
             column.name: pa.Column(
@@ -68,17 +74,22 @@ def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.
     Raises:
         LaunchbenchError: one line naming source, column, row and value.
     """
+    dtypes = dict(frame.dtypes)
     for column in table:
-        if column.kind == "int" and column.name in frame and is_float_dtype(frame[column.name]):
+        if column.kind == "int" and column.name in dtypes and is_float_dtype(dtypes[column.name]):
             cut = frame[column.name] % 1 > 0  # they would be cut off
             if cut.any():
                 value = frame.loc[cut, column.name].iloc[0]
                 raise LaunchbenchError(escaped(f"{source}: {column.name}: got {value}; expected {_expected(column)}"))
     if frame.empty and list(frame.columns) == [column.name for column in table]:
         return frame.astype({column.name: _dtype(column) for column in table})  # nothing to check, and often so
-    frame = _floats(frame, table)
+    floats = [column.name for column in table if column.kind == "float" and column.name in dtypes]
+    mixed = [name for name in floats if is_object_dtype(dtypes[name])]
+    frame = _floats(frame, mixed)
     if _is_valid(frame, table):
         return frame
+    from pandera.errors import SchemaError, SchemaErrors  # only here: what is right needs none of it
+
     try:
         return schema(table).validate(frame)
     except (SchemaError, SchemaErrors) as error:
@@ -86,10 +97,8 @@ def validate(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> pd.
         raise LaunchbenchError(escaped(f"{source}: {_explain(first, table)}")) from error
 
 
-def _floats(frame: pd.DataFrame, table: Sequence[Column]) -> pd.DataFrame:
+def _floats(frame: pd.DataFrame, mixed: Sequence[str]) -> pd.DataFrame:
     """The frame with columns of numbers and None as numbers, as pandera would make them."""
-    mixed = [column.name for column in table if column.kind == "float" and frame.get(column.name) is not None]
-    mixed = [name for name in mixed if frame[name].dtype == object]
     try:
         return frame.astype(dict.fromkeys(mixed, "float64")) if mixed else frame
     except (TypeError, ValueError):
@@ -102,9 +111,12 @@ def _is_valid(frame: pd.DataFrame, table: Sequence[Column]) -> bool:
         return False
     for column in table:
         values = frame[column.name]
-        if values.dtype != _dtype(column) or (values.hasnans and not column.nullable):
+        if values.dtype != _dtype(column):
             return False
-        values = values.dropna() if column.nullable else values
+        missing = values.hasnans
+        if missing and not column.nullable:
+            return False
+        values = values.dropna() if missing else values
         if column.choices and not values.isin(column.choices).all():
             return False
         if column.minimum is not None and not (values >= column.minimum).all():

@@ -5,7 +5,9 @@ Snakemake's log says which cells failed and as which job; SLURM says what became
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,9 +25,9 @@ _BLOCK = re.compile(
     rf"^(?:Error in rule (?:measure|{_EXTRAS}):|    message: Error in group .*)\n(?:(?!\[).*\n?)*", re.MULTILINE
 )
 _MESSAGE = re.compile(r"^    message: (.*?)(?=^    \w+:)", re.MULTILINE | re.DOTALL)
-_RECEIPT = re.compile(
-    rf"^ +output: .*/cells/([^/]+)/([^/]+)/([^/]+)/(?:n(\d+)\.t(\d+)|({_EXTRAS}))\.\d+\.json$", re.MULTILINE
-)
+_PLACE = rf"/cells/([^/\n]+)/([^/\n]+)/([^/\n]+)/(?:n(\d+)\.t(\d+)|({_EXTRAS}))\.\d+\.json"
+_RECEIPT = re.compile(rf"^ +output: .*{_PLACE}$", re.MULTILINE)
+_STATUS = re.compile(rf"^Command '.* --receipt [^\n]*{_PLACE}.*' returned non-zero exit status (\d+)\.$", re.MULTILINE)
 # The log of an extra job has a number for its name as well.
 _JOB = re.compile(
     rf"^ +(?:external_jobid: |log: (?!\S*/logs/(?:{_EXTRAS})/\S+ \().*/)(\d+)(?:\.log\b.*)?$", re.MULTILINE
@@ -39,6 +41,8 @@ class Lost:
     attempt: Attempt
     slurm_job: str | None
     message: str
+    status: int | None
+    """Of the shell: 128 and the number of the signal that ended the job."""
     together: tuple[Attempt, ...]
     """Everything that was to be done in the same job of a scheduler."""
 
@@ -46,13 +50,15 @@ class Lost:
 def read_log(text: str) -> list[Lost]:
     """The measurements that failed, by Snakemake's log; of one that is told several times, the telling with a job."""
     found: dict[Attempt, Lost] = {}
+    statuses = {_attempt(*told[:6]): int(told[6]) for told in _STATUS.findall(text)}
     for block in (match[0] for match in _BLOCK.finditer(text)):
         message = _MESSAGE.search(block)
         job = _JOB.search(block)
         together = tuple(dict.fromkeys(_attempt(*receipt) for receipt in _RECEIPT.findall(block)))
         for attempt in together:
             said = message[1].strip() if message else ""
-            lost = Lost(attempt, job[1] if job else None, "" if said == "None" else said, together)
+            said, status = "" if said == "None" else said, statuses.get(attempt)
+            lost = Lost(attempt, job[1] if job else None, said, status, together)
             known = found.get(attempt)
             if known is None or not (known.slurm_job or known.message):
                 found[attempt] = lost
@@ -107,13 +113,22 @@ def _reason(lost: Lost, build_dir: Path, ask: Ask) -> str:
             return f"SLURM refused the job: {last}"
         kind = lost.attempt.kind
         logs = build_dir / "logs" / ("measure" if kind == LAUNCH else kind)
-        return lost.message or f"the job ended without saying why; its log is under {logs}"
+        return lost.message or f"{_ended(lost.status)}; its log is under {logs}"
     for attempt in lost.together:
         other = read_failure(attempt.path(build_dir))
         if attempt != lost.attempt and other and other.slurm_job == lost.slurm_job:
             what = f"N = {attempt.launch_count}, trial {attempt.trial}" if attempt.kind == LAUNCH else attempt.kind
             return f"not begun: {what} failed before, in the same SLURM job {lost.slurm_job}"
     return _of_job(lost.slurm_job, lost.message, ask)
+
+
+def _ended(status: int | None) -> str:
+    if status == 128 + signal.SIGKILL:
+        return "the job was killed (SIGKILL), by somebody or by the system for want of memory"
+    with contextlib.suppress(ValueError):
+        if status and status > 128:
+            return f"the job was ended by {signal.Signals(status - 128).name}"
+    return "the job ended without saying why"
 
 
 def _of_job(job: str, message: str, ask: Ask) -> str:
