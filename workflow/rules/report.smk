@@ -9,6 +9,7 @@ FIGURES = {
     "break_even": "When a graph has paid for itself",
     "launch_paths": "Launch paths",
     "kernel_length": "Speed-up over kernel length",
+    "clocks": "One loop by two clocks",
     "decode": "The decode step over batch and width",
 }
 
