@@ -156,7 +156,6 @@ def _seen_by_tool(row: Row) -> str:
 
 
 def _error(row: Row) -> str:
-    text = f"“{row['sanitizer_kind']}”" if row["sanitizer_kind"] else "errors that it did not describe"
     parts = [
         f" in {row['kernel']}" if row["kernel"] else "",
         f" ({row['source_line']})" if row["source_line"] else "",
@@ -164,7 +163,11 @@ def _error(row: Row) -> str:
         f", launched by {row['host_frame']}" if row["host_frame"] and row["access"] else "",
     ]
     api = _calls(row["api_errors"])
-    return text + "".join(parts) + (f"; then {api}" if api and row["access"] else "")
+    return _kind(row) + "".join(parts) + (f"; then {api}" if api and row["access"] else "")
+
+
+def _kind(row: Row) -> str:
+    return f"“{row['sanitizer_kind']}”" if row["sanitizer_kind"] else "errors that it did not describe"
 
 
 def _calls(api_errors: str) -> str:
@@ -275,7 +278,7 @@ def _scenario_row(row: Row, files: Files, leads: bool) -> list[Cell]:
     found = row["sanitizer"]
     if found == "errors":
         known = not pd.isna(row["sanitizer_errors"])
-        found = (f"{row['sanitizer_errors']}: " if known else "") + _error(row)
+        found = f"{plural(int(row['sanitizer_errors']), 'error')}: {_kind(row)}" if known else _kind(row)
     report = files(row["sanitizer_file"]) if row["sanitizer_file"] else ()
     stem = f"{row['site']}/{row['label']}/{row['card']}/{row['run_id']}"
     links = [("sanitizer's report", address) for _, address in report]
