@@ -79,9 +79,7 @@ def _paid(comparison: Comparison, launch_path: str) -> str:
         return "A graph never pays for being made: by the host's clock no replay saves time."
     ends = dict.fromkeys("never" if math.isinf(end) else whole(end) for end in (known.min(), known.max()))
     if "never" in ends:
-        return (
-            f"A graph has paid for being made after {next(iter(ends))} replays at best, and in some cells never does."
-        )
+        return f"A graph has paid for being made after {next(iter(ends))} replays at best, in some cells never."
     last = list(ends)[-1]
     return f"A graph has paid for being made after {' to '.join(ends)} replay{'' if last == '1' else 's'}."
 
@@ -96,9 +94,7 @@ def _length(crossovers: pd.DataFrame) -> str:
     for name in ("helps_until_us", "no_help_from_us"):
         values = (reached[name].min(), reached[name].max())
         ends.append(" to ".join(dict.fromkeys(f"{value:,g}" for value in values)))
-    return (
-        f"A graph still helps with kernels of {ends[0]} µs and no longer with kernels of {ends[1]} µs ({cards}{only})."
-    )
+    return f"A graph still helps with kernels of {ends[0]} µs, and no longer with {ends[1]} µs ({cards}{only})."
 
 
 def _decode(points: pd.DataFrame) -> str:
