@@ -178,4 +178,4 @@ def test_the_page_has_the_section_and_the_files(tmp_path: Path) -> None:
     assert "t4: not measured yet; on a machine with that card, and with PyTorch installed" in page.text
     assert "from batch 64 on no longer" in page.text and path.name in page.source
     assert len(page.tables["decode"]) == 5 and len(page.tables["decode-prediction"]) == 2
-    assert "Speed-up of the decode step by graph replay over eager PyTorch" in str(page.all("img"))
+    assert "Speed-up of the decode step by graph replay over eager PyTorch" in str(page.all("svg"))
