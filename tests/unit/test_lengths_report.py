@@ -258,7 +258,8 @@ def test_the_sections_of_the_page(tmp_path: Path) -> None:
     assert "Two clocks" in page.text and "Kernel length" in page.text
     assert "SIMULATED GPU: some or all figures" in page.text
     command = "make report SNAKEMAKE_FLAGS='--config extras=[lengths]'"
-    assert f"t4, h100: not measured yet; on a machine with that card: {command}" in page.text, (
+    told = f"t4, h100: not measured yet; on a machine with that card: {command}"
+    assert told in page.text, "a simulated card is none"
         "a simulated card is none"
     )
     assert len(page.tables["clocks"]) == len(page.tables["lengths"]) == 1 + 12

@@ -241,7 +241,7 @@ def test_no_results_at_all(tmp_path: Path, label_count: int) -> None:
     page = render(tmp_path, LABELS[:label_count] or ["only"])
     assert "No usable results yet by this launch path." in page.text
     assert "not measured yet; on a machine with that card: make report" in page.text
-    assert all("No results yet." in str(image["alt"]) for image in page.all("img"))
+    assert all("No results yet." in str(image["aria-label"]) for image in page.all("svg"))
 
 
 def test_a_python_loop_alone_is_not_told_as_the_native_answer(tmp_path: Path) -> None:
