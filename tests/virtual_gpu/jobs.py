@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from tests.traced import PROCESSES
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLOCK = ROOT / "tests" / "virtual_gpu" / "clock" / "sitecustomize.py"
 LINGER_S = 0.005
@@ -86,6 +88,8 @@ def _become(request: Mapping[str, Any]) -> Sequence[str]:
         os.close(opened)
     os.environ.clear()
     os.environ.update(request["environment"])
+    if "coverage" in sys.modules and PROCESSES not in os.environ:
+        sys.modules["coverage"].Coverage.current().stop()
     # What Python does when it starts.
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if str(CLOCK.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
