@@ -1,7 +1,7 @@
 """Coverage where it tells something: tracing doubles what a test costs, and its cases run the same lines.
 
-Of a parametrised test the first case is traced, of what is marked ``untraced`` nothing; so are the processes that a
-test starts. What is reported as covered is covered, and may be a little less than what the tests run.
+Of a parametrised test the first case is traced, of what is marked ``untraced`` nothing but its fixtures; so are the
+processes that a test starts. What is reported as covered is covered, and may be a little less than what the tests run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     tracer = _tracer()
     with contextlib.nullcontext() if not tracer or _wanted(item) else _untraced(tracer):
         return (yield)

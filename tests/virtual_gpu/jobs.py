@@ -6,6 +6,7 @@ loaded and reads its variable when a process first calls it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -116,6 +117,7 @@ def _serve(requests: IO[str], answers: IO[str]) -> None:
     from launchbench.measure import job  # noqa: F401
 
     assert cuda.core
+    gc.freeze()  # else every collection of a job, and its end, goes through all that is imported
     for line in requests:
         request = json.loads(line)
         child = os.fork()
