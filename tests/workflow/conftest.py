@@ -90,7 +90,9 @@ class Clone:
                 return Run(process.returncode, text)
         with tempfile.TemporaryDirectory() as folder:
             said = Path(folder) / "said"
-            status = forks().run(self.path, self.variables(**environment), said, *limit(cores), *arguments)
+            variables = self.variables(**environment)
+            runs = forks(variables.get("LD_LIBRARY_PATH", ""))
+            status = runs.run(self.path, variables, said, *limit(cores), *arguments)
             return Run(status, said.read_text(encoding="utf-8"))
 
     @contextlib.contextmanager

@@ -26,10 +26,15 @@ LIMIT_S = 300
 
 
 class Forks:
-    """Runs Snakemake, one run after the other, as long as this process lives."""
+    """Runs Snakemake, one run after the other, as long as this process lives.
 
-    def __init__(self) -> None:
+    Args:
+        libraries: LD_LIBRARY_PATH of all runs, which the loader reads when a process starts.
+    """
+
+    def __init__(self, libraries: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+        environment["LD_LIBRARY_PATH"] = libraries
         command = [sys.executable, "-m", "tests.workflow.forked"]
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -52,9 +57,9 @@ class Forks:
 
 
 @functools.cache
-def forks() -> Forks:
+def forks(libraries: str) -> Forks:
     """Those of this process."""
-    return Forks()
+    return Forks(libraries)
 
 
 def kill_group(leader: int) -> None:
