@@ -44,6 +44,9 @@ SHORT = {
 }
 """Settings with which a job has little to do."""
 
+TABLES = ("--until", "aggregate")
+"""Up to the tables: the page takes longer than all the rest."""
+
 READ_AT_START = {"HOME", "LC_ALL", "PYTHONHASHSEED", "TMPDIR"}
 """Variables that Python, or Snakemake while it is imported, reads once."""
 

@@ -19,14 +19,12 @@ import pytest
 from launchbench.measure.lock import card_lock
 from launchbench.results.files import read_results
 from tests.virtual_gpu import T4, Fault, VirtualGpu
-from tests.workflow.conftest import SHORT, Clone, Run
+from tests.workflow.conftest import SHORT, TABLES, Clone, Run
 from tests.workflow.forked import kill_group
 from tests.workflow.test_virtual_workflow import RESULTS, new_clone
 
 COUNTS = [8, 64]
 CHAINS, KILLS = 4, 20
-TABLES = ("--until", "aggregate")
-"""Up to the tables: the page takes longer than all the rest."""
 
 
 @pytest.fixture(scope="module")
