@@ -277,6 +277,7 @@ def test_the_ladder_draws_every_mode_and_states_gaps(two_cards: Made) -> None:
     assert "one kernel, register (other work)" in written(figure)
 
 
+@pytest.mark.untraced
 def test_files_are_repeatable_and_simulated_cards_are_marked(tmp_path: Path) -> None:
     write_modes(tmp_path, (64,), kernels=("tiny",), label="h100", hostname="<script>$x_{$", virtual=True)
     write_modes(tmp_path, (64,), kernels=("tiny",), label="h100", hostname="N" * 200, virtual=True, run=1)
@@ -296,6 +297,7 @@ def test_files_are_repeatable_and_simulated_cards_are_marked(tmp_path: Path) -> 
             assert "SIMULATED GPU INCLUDED" in written(figure)
 
 
+@pytest.mark.untraced
 def test_many_cards_are_told_per_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few: dict[str, Any] = {"kernels": ("tiny",), "placements": 1, "full_placements": 1, "repetitions": 2}
     for card in range(60):
