@@ -260,8 +260,6 @@ def test_the_sections_of_the_page(tmp_path: Path) -> None:
     command = "make report SNAKEMAKE_FLAGS='--config extras=[lengths]'"
     told = f"t4, h100: not measured yet; on a machine with that card: {command}"
     assert told in page.text, "a simulated card is none"
-        "a simulated card is none"
-    )
     assert len(page.tables["clocks"]) == len(page.tables["lengths"]) == 1 + 12
     assert len(page.tables["crossovers"]) == 1 + 2 and len(page.tables["length-models"]) == 1 + 1
     [image] = [tag for tag in page.all("svg") if "against kernel length" in str(tag["aria-label"])]
