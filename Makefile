@@ -21,6 +21,8 @@ SNAKEMAKE := $(PY) -m snakemake
 
 # What a user's own environment may say about other projects must not steer this one.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS VIRTUAL_ENV MYPYPATH SNAKEMAKE_PROFILE
+# Without it, every process compiles the package anew: half a second each, in hundreds of them.
+unexport PYTHONDONTWRITEBYTECODE
 unexport PIP_REQUIRE_VIRTUALENV PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_CONSTRAINT PIP_REQUIREMENT
 unexport PIP_NO_DEPS PIP_DRY_RUN PIP_NO_BUILD_ISOLATION PIP_IGNORE_INSTALLED PIP_EDITABLE
 export PIP_USER := 0

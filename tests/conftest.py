@@ -19,6 +19,8 @@ from tests.virtual_gpu import CompileError, VirtualGpu, compile_library
 
 ROOT = Path(__file__).resolve().parent.parent
 
+pytest_plugins = ["tests.traced"]
+
 # The same examples everywhere, so that a red run is a change's doing. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("repeat", derandomize=True)
 settings.register_profile("search", derandomize=False)

@@ -617,6 +617,7 @@ def test_written_tables_are_the_tables(tmp_path: Path) -> None:
         assert tables.write_csv(getattr(made, name), table, name) == (tmp_path / "t" / f"{name}.csv").read_bytes()
 
 
+@pytest.mark.untraced
 def test_the_same_results_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
     for place in ("one", "another place"):
         write_four_cards(tmp_path / place / "r")
@@ -632,6 +633,7 @@ def test_a_renamed_site_is_the_site(tmp_path: Path) -> None:
     assert set(tabulate(tmp_path).summary["site"]) == {"my lab #1"}
 
 
+@pytest.mark.untraced
 def test_many_cards(tmp_path: Path) -> None:
     for card in range(40):
         write_job(tmp_path, 64, card=card, repetitions=2, model=dataclasses.replace(CostModel(), issue=4 + card / 10))

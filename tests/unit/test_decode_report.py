@@ -37,8 +37,8 @@ def test_the_step_its_prediction_and_where_the_graph_stops_helping(tmp_path: Pat
     assert pace.startswith("Issuing takes 95 % of the eager step's GPU time, so the host sets its pace: the card waits")
     assert "eager 4,400 µs (issuing 4,400, executing 1,430), graph 950.0 µs, speed-up 4.63." in predicted
     assert predicted.endswith(
-        "It misses the eager step by +10 %, the replay by \N{MINUS SIGN}5.0 % and the speed-up by +16 %: both times "
-        "within 15 %."
+        "That is 10 % too high for the eager step, 5.0 % too low for the replay and 16 % too high for the speed-up: "
+        "both times within 15 %."
     )
     assert bare.startswith("From the launch costs of run n0000512-t1-x alone") and "60 % and 24 % of what" in bare
     assert until.startswith("Width 512: the graph helps up to batch 8 (speed-up 3.20 [")
@@ -47,11 +47,11 @@ def test_the_step_its_prediction_and_where_the_graph_stops_helping(tmp_path: Pat
 
 def test_a_prediction_that_missed_says_by_what(tmp_path: Path) -> None:
     slow = told(tmp_path / "graph", times={(1, 512): (4400.0, 1500.0)})
-    assert "The time of the replay is missed by \N{MINUS SIGN}37 %: in the step kernels take longer" in slow[3]
+    assert "Why 37 % too low for the replay: in the step kernels take longer" in slow[3]
     fast = told(tmp_path / "fast", times={(1, 512): (4400.0, 700.0)})
-    assert "missed by +36 %: in the step kernels take less" in fast[3] and "within 15 %" not in fast[2]
+    assert "36 % too high for the replay: in the step kernels take less" in fast[3] and "within 15 %" not in fast[2]
     eager = told(tmp_path / "eager", times={(1, 512): (6000.0, 950.0)})
-    assert "The time of the eager step is missed by \N{MINUS SIGN}27 %: in the step the host needs more" in eager[3]
+    assert "Why 27 % too low for the eager step: in the step the host needs more" in eager[3]
 
     def ahead(_: dict[str, Any], rows: pd.DataFrame) -> None:
         rows.loc[rows["mode"] == "eager", "issue_us"] *= 0.5
@@ -178,4 +178,4 @@ def test_the_page_has_the_section_and_the_files(tmp_path: Path) -> None:
     assert "t4: not measured yet; on a machine with that card, and with PyTorch installed" in page.text
     assert "from batch 64 on no longer" in page.text and path.name in page.source
     assert len(page.tables["decode"]) == 5 and len(page.tables["decode-prediction"]) == 2
-    assert "Speed-up of the decode step by graph replay over eager PyTorch" in str(page.all("img"))
+    assert "Speed-up of the decode step by graph replay over eager PyTorch" in str(page.all("svg"))

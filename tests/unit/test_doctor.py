@@ -63,6 +63,7 @@ def asked(bench: Bench, check: str, cards: Sequence[Card] = (T4,), faults: Seque
 # ---------------------------------------------------------------- the whole
 
 
+@pytest.mark.untraced
 def test_a_machine_that_is_whole_passes(virtual_gpu: VirtualGpu, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     for name, body in (("sinfo", "echo 'gpu* gpu:h100:4 up'"), ("sbatch", ""), ("sacct", ""), ("squeue", "")):
@@ -449,6 +450,7 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("fail", "packages      cuda-bindings of series 11: series 12 or 13 is needed") in told(checks.packages)
 
 
+@pytest.mark.untraced
 def test_a_doctor_that_is_ended_leaves_nothing_behind(virtual_gpu: VirtualGpu, tmp_path: Path) -> None:
     environment = virtual_gpu.environment(faults=[Fault("cuInit", hang=True)]) | {"TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "launchbench", "doctor", "--limit-s", "500"]

@@ -18,10 +18,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from launchbench.__main__ import main
 from launchbench.measure.host import cpu_cores
 from launchbench.measure.lock import core_lock
 from launchbench.results.failures import MAX_REASON, read_failures
 from launchbench.results.files import Result, read_results
+from tests.unit.undrawn import draw_nothing
 from tests.virtual_gpu import A100, H100, T4, Card, Fault, Process, Throttle, VirtualGpu, read_trace
 from tests.virtual_gpu.jobs import Done, Jobs
 
@@ -120,12 +122,10 @@ class Bench:
         assert len(self.left) == 3
         return results[0]
 
-    def tables(self, *more: str) -> dict[str, pd.DataFrame]:
-        """The tables, after ``aggregate`` and more commands."""
-        environment = self.gpu.environment()
-        for command in ("aggregate", *more):
-            done = self.jobs.run(environment, self.folder, command)
-            assert done.status == 0, done.err
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables of what was measured."""
+        done = self.jobs.run(self.gpu.environment(), self.folder, "aggregate")
+        assert done.status == 0, done.err
         folder = self.folder / "build" / "tables"
         tidy = pd.concat(pd.read_parquet(path) for path in folder.glob("tidy/*/*/*.parquet"))
         return {"tidy": tidy, **{path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}}
@@ -181,6 +181,7 @@ def driver_calls(bench: Bench) -> dict[str, int]:
     return calls
 
 
+@pytest.mark.untraced
 def test_every_driver_function_that_fails_is_named_with_its_code(bench: Bench) -> None:
     wrong = {}
     for call in sorted(set(driver_calls(bench)) - set(UNSEEN)):
@@ -188,6 +189,7 @@ def test_every_driver_function_that_fails_is_named_with_its_code(bench: Bench) -
     assert {call: what for call, what in wrong.items() if what} == {}
 
 
+@pytest.mark.untraced
 def test_every_driver_function_that_fails_at_its_last_call_is_named_with_its_code(bench: Bench) -> None:
     # cuda.core tells no code of this one, and asked again, as the job does, it works.
     once_only = {"cuEventCreate"}
@@ -244,6 +246,7 @@ def newly_unknown(bench: Bench, usual: dict[str, dict[str, Any]]) -> dict[str, d
     return found
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("label", ["a100", SLICE_LABEL])
 def test_every_nvml_query_that_fails_leaves_a_field_empty_with_its_reason(bench: Bench, label: str) -> None:
     cards = [A100] if label == "a100" else [PARENT, SLICE]
@@ -276,7 +279,7 @@ def test_nvml_that_fails_in_mid_run_leaves_what_it_has_said(bench: Bench) -> Non
     assert newly_unknown(bench, usual) == {"after 0": {"temperature_c": "GPU is lost"}}
 
 
-def test_what_nvml_says_may_be_undecodable(bench: Bench) -> None:
+def test_what_nvml_says_may_be_undecodable(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     card = dataclasses.replace(T4, name="launchbench virtual \\xffT4 \\xc3(", vbios="\\xfe\\xff")
     done = bench.measure(cards=[card], label="launchbench-virtual-t4", nvml_driver_version="58\\xff")
     assert done.status == 1  # the letter before T4 makes it no word of its own
@@ -288,7 +291,10 @@ def test_what_nvml_says_may_be_undecodable(bench: Bench) -> None:
     assert (device.driver_version, device.vbios_version) == (None, None)
     assert {device.unavailable[field] for field in ("driver_version", "vbios_version")} == {"answer is not UTF-8"}
     assert "b'" not in done.out
-    assert len(bench.tables("report")["summary"]) == BLOCKS
+    assert len(bench.tables()["summary"]) == BLOCKS
+    monkeypatch.chdir(bench.folder)
+    draw_nothing(monkeypatch)
+    assert main(["report"]) == 0
     assert "b'" not in (bench.folder / "reports" / "comparison.html").read_text(encoding="utf-8")
 
 

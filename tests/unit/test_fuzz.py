@@ -274,6 +274,7 @@ def test_the_vandal_does_what_it_says(intact: Path, tmp_path: Path, kind: str) -
     assert changed >= 4
 
 
+@pytest.mark.untraced
 @settings(RELAXED, max_examples=8)
 @given(damage=DAMAGE)
 def test_any_folder_becomes_a_page(
@@ -289,6 +290,7 @@ def test_any_folder_becomes_a_page(
     assert "<b>&amp;" not in page.replace("&lt;b&gt;", "") and ">49<" not in page
 
 
+@pytest.mark.untraced
 @settings(RELAXED, max_examples=3)
 @given(damage=DAMAGE)
 def test_tables_of_cards_that_were_kept_are_those_read_anew(
@@ -303,6 +305,7 @@ def test_tables_of_cards_that_were_kept_are_those_read_anew(
     assert kept == tabulate(base, "anew")
 
 
+@pytest.mark.untraced
 @settings(RELAXED, max_examples=1)
 @given(damage=DAMAGE)
 def test_any_folder_can_be_drawn(
@@ -314,6 +317,7 @@ def test_any_folder_can_be_drawn(
     assert (base / "reports" / "figures" / "speedup.svg").read_bytes().startswith(b"<?xml")
 
 
+@pytest.mark.untraced
 @settings(RELAXED, max_examples=5)
 @given(damage=DAMAGE, data=st.data())
 def test_any_tables_become_a_page_or_one_line(

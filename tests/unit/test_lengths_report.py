@@ -258,13 +258,16 @@ def test_the_sections_of_the_page(tmp_path: Path) -> None:
     assert "Two clocks" in page.text and "Kernel length" in page.text
     assert "SIMULATED GPU: some or all figures" in page.text
     command = "make report SNAKEMAKE_FLAGS='--config extras=[lengths]'"
-    assert f"t4: not measured yet; on a machine with that card: {command}" in page.text, "a simulated card is none"
+    told = f"t4, h100: not measured yet; on a machine with that card: {command}"
+    assert told in page.text, "a simulated card is none"
     assert len(page.tables["clocks"]) == len(page.tables["lengths"]) == 1 + 12
     assert len(page.tables["crossovers"]) == 1 + 2 and len(page.tables["length-models"]) == 1 + 1
-    [image] = [tag for tag in page.all("img") if "against kernel length" in str(tag["alt"])]
-    assert "t4 (simulated) at N = 8 3.08 with kernels of 0 µs" in str(image["alt"])
-    links = [str(link["href"]) for link in page.all("a") if "lengths-" in str(link["href"])]
-    assert len(links) == 2 and all(link.startswith("../results/lab/t4/") for link in links)
+    [image] = [tag for tag in page.all("svg") if "against kernel length" in str(tag["aria-label"])]
+    assert "t4 (simulated) at N = 8 3.08 with kernels of 0 µs" in str(image["aria-label"])
+    links = {str(link["href"]) for link in page.all("a") if "lengths-" in str(link["href"])}
+    [within] = [link for link in links if link.startswith("#run-lengths-")]
+    assert within[1:] in [heading.get("id") for heading in page.all("th")], "where the files of the job are"
+    assert len(links) == 3 and all(link.startswith("../results/lab/t4/") for link in links - {within})
     assert {f"../build/tables/{name}.csv" for name in ("lengths", "length_models", "crossovers", "lengths_gaps")} <= {
         link["href"] for link in page.all("a")
     }

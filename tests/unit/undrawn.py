@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from launchbench.report import anatomy_figures, decode_figure, figures, lengths_figure, paths_figure
+from launchbench.report import anatomy_figures, clocks_figure, decode_figure, figures, lengths_figure, paths_figure
 from launchbench.report.page import FIGURES
 
-DRAWING = (figures, anatomy_figures, lengths_figure, paths_figure, decode_figure)
+DRAWING = (figures, anatomy_figures, lengths_figure, clocks_figure, paths_figure, decode_figure)
 
 
 def draw_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ loaded and reads its variable when a process first calls it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
+
+from tests.traced import PROCESSES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLOCK = ROOT / "tests" / "virtual_gpu" / "clock" / "sitecustomize.py"
@@ -88,6 +91,8 @@ def _become(request: Mapping[str, Any]) -> Sequence[str]:
         os.close(opened)
     os.environ.clear()
     os.environ.update(request["environment"])
+    if "coverage" in sys.modules and PROCESSES not in os.environ:
+        sys.modules["coverage"].Coverage.current().stop()
     # What Python does when it starts.
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if str(CLOCK.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
@@ -114,6 +119,7 @@ def _serve(requests: IO[str], answers: IO[str]) -> None:
     from launchbench.measure import job  # noqa: F401
 
     assert cuda.core
+    gc.freeze()  # else every collection of a job, and its end, goes through all that is imported
     for line in requests:
         request = json.loads(line)
         child = os.fork()

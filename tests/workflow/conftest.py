@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.workflow.forked import LIMIT_S, forks, kill_group
 
 PROJECT = Path(__file__).parents[2]
 PARTS = (
@@ -40,6 +43,12 @@ SHORT = {
     "extras": [],
 }
 """Settings with which a job has little to do."""
+
+TABLES = ("--until", "aggregate")
+"""Up to the tables: the page takes longer than all the rest."""
+
+READ_AT_START = {"HOME", "LC_ALL", "PYTHONHASHSEED", "TMPDIR"}
+"""Variables that Python, or Snakemake while it is imported, reads once."""
 
 RULES = ("build", "measure", "pointers", "lengths", "decode", "aggregate", "report")
 
@@ -78,15 +87,21 @@ class Clone:
 
     def snakemake(self, *arguments: str, cores: int | None = 1, **environment: str) -> Run:
         """Run `snakemake` in the clone; standard output and error together."""
-        with self.start(*arguments, cores=cores, **environment) as process:
-            text, _ = process.communicate(timeout=300)
-            return Run(process.returncode, text)
+        if environment.keys() & READ_AT_START:
+            with self.start(*arguments, cores=cores, **environment) as process:
+                text, _ = process.communicate(timeout=LIMIT_S)
+                return Run(process.returncode, text)
+        with tempfile.TemporaryDirectory() as folder:
+            said = Path(folder) / "said"
+            variables = self.variables(**environment)
+            runs = forks(variables.get("LD_LIBRARY_PATH", ""))
+            status = runs.run(self.path, variables, said, *limit(cores), *arguments)
+            return Run(status, said.read_text(encoding="utf-8"))
 
     @contextlib.contextmanager
     def start(self, *arguments: str, cores: int | None = 1, **environment: str) -> Iterator[subprocess.Popen[str]]:
         """`snakemake` in the clone, in a process group of its own, of which nothing is left afterwards."""
-        limit = [] if cores is None else ["--cores", str(cores)]
-        command = [sys.executable, "-m", "snakemake", *limit, *arguments]
+        command = [sys.executable, "-m", "snakemake", *limit(cores), *arguments]
         process = subprocess.Popen(
             command,
             cwd=self.path,
@@ -101,7 +116,7 @@ class Clone:
             try:
                 yield process
             finally:
-                kill_group(process)
+                kill_group(process.pid)
 
     def planned(self, *arguments: str, **environment: str) -> set[str]:
         """Rules that a dry run would start, without `all`."""
@@ -134,15 +149,13 @@ class Clone:
         return Clone(path, self.environment)
 
 
+def limit(cores: int | None) -> list[str]:
+    return [] if cores is None else ["--cores", str(cores)]
+
+
 def take_interrupts() -> None:
     """For a process to be: tests that run in the background have them ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def kill_group(process: subprocess.Popen[str]) -> None:
-    """End a process that was started in a session of its own, and all that it has started, at once."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def clone_into(path: Path, environment: Mapping[str, str] | None = None) -> Clone:

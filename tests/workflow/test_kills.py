@@ -19,13 +19,12 @@ import pytest
 from launchbench.measure.lock import card_lock
 from launchbench.results.files import read_results
 from tests.virtual_gpu import T4, Fault, VirtualGpu
-from tests.workflow.conftest import SHORT, Clone, Run, kill_group
+from tests.workflow.conftest import SHORT, TABLES, Clone, Run
+from tests.workflow.forked import kill_group
 from tests.workflow.test_virtual_workflow import RESULTS, new_clone
 
 COUNTS = [8, 64]
 CHAINS, KILLS = 4, 20
-TABLES = ("--until", "aggregate")
-"""Up to the tables: the page takes longer than all the rest."""
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +106,7 @@ def test_killed_at_random_moments(clone: Clone, duration_s: dict[tuple[str, ...]
         arguments = () if number == 1 else TABLES  # the page too, once in each chain
         with clone.start(*arguments) as process:
             time.sleep(generator.uniform(0.1, duration_s[arguments]))
-            kill_group(process)
+            kill_group(process.pid)
             text, _ = process.communicate()
             assert group_is_gone(process)
         assert clone.results(RESULTS).items() >= kept.items()
@@ -133,7 +132,7 @@ def test_killed_while_it_measures(clone: Clone, virtual_gpu: VirtualGpu) -> None
         while "measure t4" not in (line := process.stdout.readline()):
             assert line
         time.sleep(1)
-        kill_group(process)
+        kill_group(process.pid)
         process.communicate()
         assert group_is_gone(process)
     assert clone.results(RESULTS) == {}

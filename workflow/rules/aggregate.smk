@@ -63,7 +63,12 @@ rule aggregate:
             caption="../report/cures.rst",
             labels={"table": "cures"},
         ),
-        pointers_gaps=f"{BUILD}/tables/pointers_gaps.csv",
+        pointers_gaps=report(
+            f"{BUILD}/tables/pointers_gaps.csv",
+            category="Tables",
+            caption="../report/unusable.rst",
+            labels={"table": "files of pointers jobs that cannot be used"},
+        ),
         lengths=report(
             f"{BUILD}/tables/lengths.csv",
             category="Tables",
@@ -82,7 +87,12 @@ rule aggregate:
             caption="../report/crossovers.rst",
             labels={"table": "until which kernel length a graph helps"},
         ),
-        lengths_gaps=f"{BUILD}/tables/lengths_gaps.csv",
+        lengths_gaps=report(
+            f"{BUILD}/tables/lengths_gaps.csv",
+            category="Tables",
+            caption="../report/unusable.rst",
+            labels={"table": "files of lengths jobs that cannot be used"},
+        ),
         decode=report(
             f"{BUILD}/tables/decode.csv",
             category="Tables",
@@ -95,7 +105,12 @@ rule aggregate:
             caption="../report/decode_jobs.rst",
             labels={"table": "the decode step, predicted and measured"},
         ),
-        decode_gaps=f"{BUILD}/tables/decode_gaps.csv",
+        decode_gaps=report(
+            f"{BUILD}/tables/decode_gaps.csv",
+            category="Tables",
+            caption="../report/unusable.rst",
+            labels={"table": "files of decode jobs that cannot be used"},
+        ),
     log:
         f"{BUILD}/logs/aggregate.log",
     conda:

@@ -9,6 +9,7 @@ FIGURES = {
     "break_even": "When a graph has paid for itself",
     "launch_paths": "Launch paths",
     "kernel_length": "Speed-up over kernel length",
+    "clocks": "One loop by two clocks",
     "decode": "The decode step over batch and width",
 }
 
@@ -49,7 +50,12 @@ rule report:
             )
             for name, title in FIGURES.items()
         ],
-        spread=f"{REPORTS}/spread.csv",
+        spread=report(
+            f"{REPORTS}/spread.csv",
+            category="Tables",
+            caption="../report/spread.rst",
+            labels={"table": "cards of one type against each other"},
+        ),
         png=[f"{REPORTS}/figures/{name}.png" for name in FIGURES],
     log:
         f"{BUILD}/logs/report.log",

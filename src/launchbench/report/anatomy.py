@@ -49,6 +49,7 @@ class Section:
             ``each_high_us``: per launch, node or increment.
         names: every ``name``, in the order of the page.
         unmeasured: names that have loop and replay only.
+        listed: whether the page has a row of the summary for each cell.
         at: N of the sentences that are about one.
     """
 
@@ -58,6 +59,7 @@ class Section:
     unmeasured: list[str]
     many: bool
     at: int | None
+    listed: bool = False
 
     @property
     def simulated(self) -> bool:
@@ -113,7 +115,8 @@ def make_section(anatomy: pd.DataFrame, modes: pd.DataFrame, comparison: Compari
     more = set(rows.loc[~rows["mode"].isin(COMPARED_MODES), "name"])
     names = [name for name in order if name in present]
     unmeasured = [name for name in names if name not in more]
-    return Section(parts, rows, names, unmeasured, comparison.many, comparison.headline_count(PATH))
+    at = comparison.headline_count(PATH)
+    return Section(parts, rows, names, unmeasured, comparison.many, at, comparison.listed)
 
 
 def figure_of(rows: pd.DataFrame, name: str, end: str = "_us", digits: int = 3) -> str:

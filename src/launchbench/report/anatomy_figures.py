@@ -6,7 +6,7 @@ Few cards are drawn one by one; of many cards, the median of each label and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -22,21 +22,23 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from numpy.typing import NDArray
 
 from launchbench.report.anatomy import LADDER, Section, has_kernel, missing
-from launchbench.report.cells import label_name
+from launchbench.report.cells import label_name, replays
 from launchbench.report.comparison import Comparison
 from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
     files_of,
+    legend_columns,
     spread_out,
     styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.svg import tell
 from launchbench.results.anatomy_columns import DEVICE_PACE, HOST_ISSUE, PAST_DEPTH
-from launchbench.wording import number, plural, several, shortened
+from launchbench.wording import number, plural, several, shortened, with_interval
 
 FIGURES = ("anatomy", "ladder", "break_even")
 
@@ -119,7 +121,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
     verdicts = set(rows["bottleneck"])
     culprit = _CULPRIT.get(verdicts.pop()) if len(verdicts) == 1 else None
     height = 0.19
-    for row, (name, _, color, hatch) in enumerate(_PARTS):
+    for row, (name, told, color, hatch) in enumerate(_PARTS):
         at = position + (row - 1.5) * 0.21
         divisor = count if name == "graph_call" else 1
         value, low, high = (one / divisor for one in _middle_and_ends(rows, name))
@@ -129,6 +131,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
         look: dict[str, Any] = {"color": palette[color], "edgecolor": "0.2", "linewidth": 0.5, "hatch": hatch}
         drawn: BarContainer = axes.barh(at, value, height, **look)
         drawn.set_label(f"{name}")
+        tell(drawn[0], [f"{told}: {with_interval(value, low, high)} µs, N = {count:,}"])
         if low < high:
             axes.errorbar(value, at, xerr=[[value - low], [high - value]], color="0.1", capsize=2, linewidth=1)
         if name == "node" and has_kernel(rows).all():
@@ -200,9 +203,9 @@ def draw_ladder(section: Section) -> Figure:
             else:
                 middle = known["each_us"].to_numpy(float)
                 ends = known[["each_low_us", "each_high_us"]].to_numpy(float).T
-                axes.errorbar(
-                    known["launch_count"], middle, yerr=np.nan_to_num(np.abs(ends - middle)), capsize=2, **style
-                )
+                bars = np.nan_to_num(np.abs(ends - middle))
+                drawn = axes.errorbar(known["launch_count"], middle, yerr=bars, capsize=2, **style)
+                tell(drawn[0], [_told(name, mode, row) for row in known.to_dict("records")])
         axes.set_title(wrapped(name))
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
@@ -230,6 +233,11 @@ _RUNGS = {
     "fused-memory": "one kernel, memory (floor)",
     "fused-register": "one kernel, register (other work)",
 }
+
+
+def _told(name: str, mode: str, row: dict[Hashable, Any]) -> str:
+    each = with_interval(*(row[f"each{end}_us"] for end in ("", "_low", "_high")))
+    return f"{name}, {_RUNGS.get(mode, mode)}, N = {row['launch_count']:,}: {each} µs"
 
 
 def _folded(text: str, width: int) -> str:
@@ -268,7 +276,9 @@ def draw_break_even(comparison: Comparison, launch_path: str) -> Figure:
         for column, dashes, fill in (("once_us", "solid", style["color"]), ("update_us", "dotted", "white")):
             known = own[own[column].notna()].groupby("launch_count")[column].median()
             look = {**style, "linestyle": dashes, "markerfacecolor": fill}
-            right.plot(known.index, known.to_numpy(float), **look)
+            [line] = right.plot(known.index, known.to_numpy(float), **look)
+            what = "making it" if column == "once_us" else "updating it"
+            tell(line, [f"{name}, {what}, N = {at:,}: {number(time)} µs" for at, time in known.items()])
     _never(left, never, not np.isfinite(ends[:, 0]).all() or np.isinf(ends[:, 2]).any())
     counts = sorted(set(rows["launch_count"]))
     for axes, label in ((left, "replays until the graph has paid"), (right, "host time, µs")):
@@ -281,10 +291,7 @@ def draw_break_even(comparison: Comparison, launch_path: str) -> Figure:
     updated = ", or updating it (dotted)" if rows["update_us"].notna().any() else ""
     right.set_title(f"paid once: making it (solid){updated}")
     handles = [Line2D([], [], label=wrapped(name), **style) for name, style in styles.items()]
-    longest = max(len(line) for name in styles for line in wrapped(name).split("\n"))
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=max(1, min(6, 110 // (longest + 8))), frameon=False
-    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=legend_columns(list(styles)), frameon=False)
     _notes(figure, [*([_MANY] if comparison.many else []), *_left_out(order)])
     watermark(figure, bool(rows["virtual"].any()))
     return figure
@@ -314,7 +321,15 @@ def _paid(axes: Axes, own: pd.DataFrame, style: dict[str, Any], never: float, ma
     bars = np.nan_to_num(np.abs(np.array([values - low, high - values])))
     # No line leads to "never", which is no number of replays.
     axes.plot(counts, np.where(values < never, values, np.nan), **{**style, "marker": "none"})
-    axes.errorbar(counts, values, yerr=bars, capsize=3, **{**style, "linestyle": "none"})
+    drawn = axes.errorbar(counts, values, yerr=bars, capsize=3, **{**style, "linestyle": "none"})
+    if not many:
+        tell(
+            drawn[0],
+            [
+                f"{row['name']}, N = {row['launch_count']:,}: paid for after {replays(row)} replays"
+                for row in own.to_dict("records")
+            ],
+        )
 
 
 def _never(axes: Axes, never: float, any_never: bool) -> None:

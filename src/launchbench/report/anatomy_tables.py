@@ -6,16 +6,28 @@ They compute no statistic. Of many cards they have the smallest and the largest 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
 from launchbench.aggregate.trial_table import NOT_TIMED
 from launchbench.report.anatomy import LADDER, MAX_REASONS, NO_JOB, Section, figure_of, has_kernel, off_by
-from launchbench.report.cells import Cell, Table, any_simulated, cut, heads, kernel_name
+from launchbench.report.cells import (
+    Cell,
+    Table,
+    any_simulated,
+    count,
+    cut,
+    heads,
+    kernel_name,
+    quantity,
+    row_anchor,
+    row_link,
+)
 from launchbench.report.comparison import Comparison
 from launchbench.results.anatomy_columns import CANNOT_TELL
 from launchbench.results.protocol import KERNELS
-from launchbench.wording import UNKNOWN, number, plural, several, shortened, span
+from launchbench.wording import UNKNOWN, plural, several, shortened, span
 
 MAX_ROWS = 400
 MAX_NOTES = 8
@@ -31,11 +43,11 @@ def parts(section: Section) -> Table:
     """Host issue, device pace, node and graph call of each card and N, and what the loop waits for."""
     body = []
     untimed: Untimed = {}
-    for name, kernel, count, rows in _groups(section.parts, section.told):
+    for name, kernel, at, rows in _groups(section.parts, section.told):
         figures = [_figure(rows, column) for column in ("loop", "issue", "pace", "node", "graph_call")]
         if rows["pace_us"].isna().all():
-            figures[2] = _rung(_of(section, name, kernel, count, "queued"), "queued", kernel, untimed)
-        body.append([*_who(name, kernel, count, rows), *figures, _kernel(rows, kernel), _waits(rows)])
+            figures[2] = _rung(_of(section, name, kernel, at, "queued"), "queued", kernel, untimed)
+        body.append([*_who(name, kernel, at, rows, section), *figures, _kernel(rows, kernel), _waits(rows)])
     head = heads(
         *("card", "kernel", "N"),
         ("loop", "µs per launch, GPU time by events"),
@@ -57,9 +69,9 @@ def ladder(section: Section) -> Table:
     """Each mode of the ladder per launch, node or increment."""
     body = []
     untimed: Untimed = {}
-    for name, kernel, count, rows in _groups(section.parts, section.told):
-        cells = [_rung(_of(section, name, kernel, count, mode), mode, kernel, untimed) for mode in LADDER]
-        body.append([*_who(name, kernel, count, rows), *cells])
+    for name, kernel, at, rows in _groups(section.parts, section.told):
+        cells = [_rung(_of(section, name, kernel, at, mode), mode, kernel, untimed) for mode in LADDER]
+        body.append([*_who(name, kernel, at, rows, section), *cells])
     head = heads(
         *("card", "kernel", "N", "loop"),
         ("loop-dependent", "the loop with programmatic dependent launch"),
@@ -76,17 +88,18 @@ def placements(section: Section) -> Table:
     """How far placements of the buffer lie apart in a replay."""
     body = []
     replays = section.modes[section.modes["mode"] == "replay"]
-    for name, kernel, count, rows in _groups(replays, section.names):
-        low, high = (rows[f"placement_{end}_us"] / count for end in ("low", "high"))
+    for name, kernel, at, rows in _groups(replays, section.names):
+        low, high = (rows[f"placement_{end}_us"] / at for end in ("low", "high"))
         known = rows[rows["spread_percent"].notna()]
         spread, off = (
-            Cell(f"{span(values, 2)} %", kind="number")
+            quantity(float(values.min()), f"{span(values, 2)} %")
             if len(known)
             else Cell(UNKNOWN, "each trial had one placement", kind="missing")
             for values in (known["spread_percent"], off_by(known))
         )
-        numbers = (Cell(number(end), kind="number") for end in (low.min(), high.max()))
-        body.append([*_who(name, kernel, count, rows), Cell(f"{rows['placements'].sum():,}"), *numbers, spread, off])
+        numbers = (quantity(end) for end in (low.min(), high.max()))
+        who = _who(name, kernel, at, rows, section)
+        body.append([*who, count(int(rows["placements"].sum())), *numbers, spread, off])
     head = heads(
         *("card", "kernel", "N", "placements"),
         ("smallest, µs per node", "smallest median of a placement, of all trials"),
@@ -106,11 +119,14 @@ def disturbed(comparison: Comparison) -> Table:
     for row in rows.head(MAX_ROWS).to_dict("records"):
         used = f"{plural(row['repetitions_used'], 'repetition')} of {plural(row['trials'], 'trial')}"
         counts = used if row["repetitions_used"] else "no valid samples"
+        href = f"#{row_anchor(row)}" if comparison.listed else ""
         body.append(
             [
-                Cell(row["card_name"], f"site {row['site']}", "row"),
-                *map(Cell, (row["launch_path"], kernel_name(row["kernel"]), f"{row['launch_count']:,}")),
-                *map(Cell, (counts, f"{row['repetitions_flagged']:,}")),
+                Cell(row["card_name"], f"site {row['site']}", "row", href=href),
+                *map(Cell, (row["launch_path"], kernel_name(row["kernel"]))),
+                count(row["launch_count"]),
+                Cell(counts, value=row["repetitions_used"]),
+                count(row["repetitions_flagged"]),
                 Cell(shortened(row["flags"], 300), row["flags"] if len(row["flags"]) > 300 else "", kind="prose"),
             ]
         )
@@ -127,25 +143,27 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Groups:
     counts = sorted(set(frame["launch_count"]))
     for name in names:
         for kernel in KERNELS:
-            for count in counts:
-                if (name, kernel, count) in by_key:
-                    yield name, kernel, int(count), by_key[name, kernel, count]
+            for at in counts:
+                if (name, kernel, at) in by_key:
+                    yield name, kernel, int(at), by_key[name, kernel, at]
 
 
-def _of(section: Section, name: str, kernel: str, count: int, mode: str) -> pd.DataFrame:
+def _of(section: Section, name: str, kernel: str, at: int, mode: str) -> pd.DataFrame:
     own = section.mode(name, mode, kernel)
-    return own[own["launch_count"] == count]
+    return own[own["launch_count"] == at]
 
 
-def _who(name: str, kernel: str, count: int, rows: pd.DataFrame) -> list[Cell]:
+def _who(name: str, kernel: str, at: int, rows: pd.DataFrame, section: Section) -> list[Cell]:
     flags = "; ".join(dict.fromkeys(flag for flag in rows["flags"] if flag))
     title = plural(len(rows), "card") if len(rows) > 1 else ""
-    disturbed = Cell(f"{name} *", f"left out: {shortened(flags, 300)}", "row") if flags else Cell(name, title, "row")
-    return [disturbed, Cell(kernel_name(kernel)), Cell(f"{count:,}")]
+    href = row_link(rows, section.listed)
+    text, title = (f"{name} *", f"left out: {shortened(flags, 300)}") if flags else (name, title)
+    return [Cell(text, title, "row", href=href), Cell(kernel_name(kernel)), count(at)]
 
 
-def _figure(rows: pd.DataFrame, column: str) -> Cell:
-    return Cell(figure_of(rows, column), kind="number" if rows[f"{column}_us"].notna().any() else "missing")
+def _figure(rows: pd.DataFrame, column: str, end: str = "_us") -> Cell:
+    """Sorted by the value, that of the cheapest card where there are several."""
+    return quantity(float(rows[f"{column}{end}"].min()), figure_of(rows, column, end))
 
 
 def _kernel(rows: pd.DataFrame, kernel: str) -> Cell:
@@ -153,9 +171,7 @@ def _kernel(rows: pd.DataFrame, kernel: str) -> Cell:
         return Cell(UNKNOWN, "the control", kind="missing")
     known = rows[has_kernel(rows)]
     why = several(_distinct(rows["kernel_reason"]))
-    return (
-        Cell(figure_of(known, "kernel"), why, kind="number") if len(known) else Cell("cannot tell", why, kind="missing")
-    )
+    return replace(_figure(known, "kernel"), title=why) if len(known) else Cell("cannot tell", why, kind="missing")
 
 
 def _waits(rows: pd.DataFrame) -> Cell:
@@ -171,7 +187,7 @@ def _waits(rows: pd.DataFrame) -> Cell:
 def _rung(rows: pd.DataFrame, mode: str, kernel: str, untimed: Untimed) -> Cell:
     known = rows[rows["gpu_us"].notna()]
     if len(known):
-        return Cell(figure_of(known, "each"), kind="number")
+        return _figure(known, "each")
     if kernel == "empty" and mode.startswith("fused"):
         return Cell(UNKNOWN, "the control does nothing that could be fused", kind="missing")
     reason = several(_distinct(rows["reason"])).removeprefix(NOT_TIMED) or NO_JOB
@@ -192,13 +208,13 @@ def _table(
     file: str,
     untimed: Untimed | None = None,
 ) -> Table:
-    notes = cut(len(body), MAX_ROWS, file)
+    notes: list[str | Cell] = [*cut(len(body), MAX_ROWS, file)]
     if section.many:
         notes.append(f"Smallest to largest card of each label; each card is in {file}.")
     reasons = list((untimed or {}).items())
-    notes += [f"Not timed: {several(modes)}, {shortened(reason, 300)}." for reason, modes in reasons[:MAX_NOTES]]
+    notes += [f"Not timed: {several(modes)} ({shortened(reason, 300)})." for reason, modes in reasons[:MAX_NOTES]]
     if len(reasons) > MAX_NOTES:
         notes.append(f"{plural(len(reasons) - MAX_NOTES, 'other reason')} why something was not timed: in modes.csv.")
     if any(row[0].text.endswith(" *") for row in body):
-        notes.append("* repetitions were left out: see what was disturbed.")
+        notes.append(Cell("* repetitions were left out:", links=[("what was disturbed", "#disturbed")]))
     return Table(name, caption, head, body[:MAX_ROWS], section.simulated, notes)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pandas as pd
 
-from launchbench.report.cells import Cell, Table, any_simulated, cut, heads, kernel_name, label_name, path_name
+from launchbench.report.cells import (
+    Cell,
+    Table,
+    any_simulated,
+    count,
+    cut,
+    heads,
+    kernel_name,
+    label_name,
+    path_name,
+    quantity,
+)
 from launchbench.results.protocol import LAUNCH_PATHS
 from launchbench.wording import number
 
@@ -31,13 +42,13 @@ def cards_of_a_type(spread: pd.DataFrame, labels: tuple[tuple[str, bool], ...]) 
             Cell(label_name(row["label"], row["virtual"]), f"{row['gpu_name']}, {row['cpu_model']}", "row"),
             *map(
                 Cell,
-                (path_name(row["launch_path"]), kernel_name(row["kernel"]), row["mode"], f"{row['launch_count']:,}"),
+                (path_name(row["launch_path"]), kernel_name(row["kernel"]), row["mode"]),
             ),
-            *map(Cell, (f"{row['cards']:,}", f"{row['hosts']:,}", f"{row['processes']:,}")),
-            Cell(number(row["median_us"]), kind="number"),
-            Cell(number(row["smallest_us"]), f"card {row['smallest_card']}", kind="number"),
-            Cell(number(row["largest_us"]), f"card {row['largest_card']}", kind="number"),
-            Cell(f"{number(row['spread_percent'], 2)} %", kind="number"),
+            *(count(row[name]) for name in ("launch_count", "cards", "hosts", "processes")),
+            quantity(row["median_us"]),
+            quantity(row["smallest_us"], title=f"card {row['smallest_card']}"),
+            quantity(row["largest_us"], title=f"card {row['largest_card']}"),
+            quantity(row["spread_percent"], f"{number(row['spread_percent'], 2)} %"),
             Cell(row["verdict"]),
         ]
         for row in ordered.head(MAX_ROWS).to_dict("records")

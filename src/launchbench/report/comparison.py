@@ -31,6 +31,9 @@ HEADLINE_COUNT = 512
 MANY_CARDS = 8
 """Beyond this many cards figures and sentences are a label's, not a card's."""
 
+MAX_LISTED = 400
+"""Beyond this many rows the summary is told per label."""
+
 SIMULATED = "simulated"
 
 _TELLING = (
@@ -72,6 +75,11 @@ class Comparison:
     def many(self) -> bool:
         """Whether there are too many cards to tell each one's story."""
         return len(self.cards) > MANY_CARDS
+
+    @property
+    def listed(self) -> bool:
+        """Whether the page has every row of the summary, with its files, for others to lead to."""
+        return len(self.summary) <= MAX_LISTED
 
     @functools.cached_property
     def simulated(self) -> bool:

@@ -13,7 +13,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from launchbench.report.cells import Cell, Row, Table, any_simulated, cut, heads, label_name
+from launchbench.report.cells import (
+    RAW_DATA,
+    Cell,
+    Row,
+    Table,
+    any_simulated,
+    count,
+    cut,
+    heads,
+    label_name,
+    of_run,
+    quantity,
+)
 from launchbench.report.comparison import MANY_CARDS
 from launchbench.report.extra import MAX_ROWS, Files, broken, newest, read_named, unmeasured
 from launchbench.report.lengths_tables import estimate
@@ -116,8 +128,12 @@ def _step(point: Row) -> str:
     ]
     return (
         f"At {_place(point)}: {counted}; a token takes {times[0]} µs eagerly and {times[1]} µs by replay, a speed-up "
-        f"of {speedup(point)}. The logits of both differ by {number(point['largest_difference'], 2)} at most."
+        f"of {speedup(point)}. {_logits(float(point['largest_difference']))}"
     )
+
+
+def _logits(difference: float) -> str:
+    return f"The logits of both {f'differ by {number(difference, 2)} at most' if difference else 'are equal'}."
 
 
 def _launches(row: Row) -> str:
@@ -157,17 +173,17 @@ def _predicted(job: Row, point: Row) -> list[str]:
     misses = {name: float(job[f"{name}_miss_percent"]) for name in ("eager", "graph", "speedup")}
     if any(map(math.isnan, misses.values())):
         return [f"{known}There is no measurement to set it against."]
-    words = several(f"the {MISSED[name]} by {_signed(miss)} %" for name, miss in misses.items())
+    words = several(f"{_off(miss)} for the {MISSED[name]}" for name, miss in misses.items())
     wrong = [name for name in ("eager", "graph") if abs(misses[name]) > CLOSE_PERCENT]
     if not wrong:
-        return [f"{known}It misses {words}: both times within {CLOSE_PERCENT:.0f} %."]
+        return [f"{known}That is {words}: both times within {CLOSE_PERCENT:.0f} %."]
     reasons = [_missed(name, misses[name], job, point) for name in wrong]
-    return [f"{known}It misses {words}.", *reasons]
+    return [f"{known}That is {words}.", *reasons]
 
 
 def _missed(name: str, miss: float, job: Row, point: Row) -> str:
     """What the prediction leaves out that goes in the direction of its miss."""
-    text = f"The time of the {MISSED[name]} is missed by {_signed(miss)} %: "
+    text = f"Why {_off(miss)} for the {MISSED[name]}: "
     if name == "graph":
         if miss < 0:
             return text + "in the step kernels take longer than in a row of their own kind, or lie further apart."
@@ -198,6 +214,11 @@ def _bare(job: Row, point: Row) -> list[str]:
 
 def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole > 0 else math.nan
+
+
+def _off(miss: float) -> str:
+    """By how much a prediction is wrong, in which direction."""
+    return f"{number(abs(miss), 2)} % too {'low' if miss < 0 else 'high'}"
 
 
 def _signed(percent: float) -> str:
@@ -249,7 +270,7 @@ def prediction_table(jobs: pd.DataFrame, points: pd.DataFrame, files: Files) -> 
         ("launches alone: eager / graph, µs", "launches x cost of a launch of the stored run: kernels that do nothing"),
         "PyTorch",
         "notes",
-        "raw data",
+        RAW_DATA,
     )
     first = {str(row["run_id"]): row for row in points.drop_duplicates("run_id").to_dict("records")}
     body = []
@@ -261,15 +282,20 @@ def prediction_table(jobs: pd.DataFrame, points: pd.DataFrame, files: Files) -> 
         figures: list[Cell] = []
         for name, unit in (("eager", "_us"), ("graph", "_us"), ("speedup", "")):
             seen = estimate(point, name, unit=unit) if point else Cell(UNKNOWN, kind="missing")
-            told = _known(job[f"predicted_{name}{unit}"], 4 if unit else 3)
+            told = quantity(job[f"predicted_{name}{unit}"], digits=4 if unit else 3)
             figures += [told, seen, _miss(job[f"{name}_miss_percent"])]
         bare = " / ".join(number(job[f"bare_{mode}_us"], 4) for mode in ("eager", "graph"))
         note = f"not run: {job['not_run']}" if job["not_run"] else job["stored_reason"]
-        launches = Cell(_launches(job), kind="number")
+        launches = _counted(job)
         body.append(
             [
-                Cell(job["card_name"], f"{job['gpu_name']}, host {job['hostname']}", "row"),
-                *(launches, *figures, Cell(bare, kind="number"), Cell(job["torch"] or UNKNOWN)),
+                of_run(job, leads=False),
+                *(
+                    launches,
+                    *figures,
+                    quantity(job["bare_eager_us"], bare),
+                    Cell(job["torch"] or UNKNOWN),
+                ),
                 *(Cell(shortened(note, 120), note if len(note) > 120 else ""), Cell("", links=links)),
             ]
         )
@@ -299,10 +325,11 @@ def point_table(points: pd.DataFrame) -> Table:
         used = f"{row['repetitions_used']}" + (f", {left_out} left out" if left_out else "")
         body.append(
             [
-                Cell(row["card_name"], f"{row['gpu_name']}, host {row['hostname']}", "row"),
-                *(Cell(f"{row['width']:,}"), Cell(f"{row['batch']:,}"), Cell(_launches(row), row["launches_reason"])),
+                of_run(row),
+                *(count(row["width"]), count(row["batch"]), _counted(row, row["launches_reason"])),
                 *(estimate(row, "eager"), estimate(row, "graph"), estimate(row, "speedup", unit="")),
-                *(_known(row["eager_issue_us"], 4), Cell(VERDICT_WORDS[row["verdict"]]), Cell(used)),
+                quantity(row["eager_issue_us"], digits=4),
+                *(Cell(VERDICT_WORDS[row["verdict"]]), Cell(used, value=row["repetitions_used"])),
                 Cell(shortened(row["flags"], 160), row["flags"] if len(row["flags"]) > 160 else ""),
             ]
         )
@@ -310,12 +337,12 @@ def point_table(points: pd.DataFrame) -> Table:
     return Table("decode", caption, head, body, any_simulated(points), cut(len(points), MAX_ROWS, "decode.csv"))
 
 
-def _known(value: float, digits: int = 3) -> Cell:
-    return Cell(number(value, digits), kind="missing" if math.isnan(value) else "number")
+def _counted(row: Row, why: str = "") -> Cell:
+    return quantity(math.nan if pd.isna(row["launches"]) else float(row["launches"]), _launches(row), why)
 
 
 def _miss(percent: float) -> Cell:
-    return Cell(UNKNOWN, kind="missing") if math.isnan(percent) else Cell(_signed(percent), kind="number")
+    return quantity(percent, "" if math.isnan(percent) else _signed(percent))
 
 
 def alternative(made: Section) -> str:

@@ -17,11 +17,13 @@ from launchbench.report.drawing import (
     WIDTH,
     empty_figure,
     files_of,
+    gain_of,
     styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.svg import tell
 
 FIGURE = "decode"
 
@@ -54,7 +56,9 @@ def draw_decode(section: Section) -> Figure:
             if len(own):
                 middle = own["speedup"].to_numpy(float)
                 bars = np.nan_to_num(np.abs(own[["speedup_low", "speedup_high"]].to_numpy(float).T - middle))
-                axes.errorbar(own["batch"], middle, yerr=bars, capsize=3, **style)
+                drawn = axes.errorbar(own["batch"], middle, yerr=bars, capsize=3, **style)
+                records = own.to_dict("records")
+                tell(drawn[0], [f"{card}, width {width:,}, batch {row['batch']:,}: {gain_of(row)}" for row in records])
         axes.set_ylim(bottom=0)
     grid[0, 0].set_ylabel("speed-up of the graph\n(eager time / replay time)")
     handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]

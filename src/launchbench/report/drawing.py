@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
+
+from launchbench.report.svg import told
+from launchbench.wording import with_interval
 
 MAX_SERIES = 12
 MAX_PANELS = 5
@@ -80,6 +83,17 @@ def wrapped(name: str) -> str:
     return "\n".join(textwrap.wrap(name, 26, break_on_hyphens=False)) or name
 
 
+def gain_of(row: Mapping[Any, Any]) -> str:
+    """The speed-up of a row with its interval, as a mark tells it."""
+    return f"speed-up {with_interval(row['speedup'], row['speedup_low'], row['speedup_high'])}"
+
+
+def legend_columns(names: Sequence[str]) -> int:
+    """How many of the names fit beside each other below a figure."""
+    longest = max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
+    return max(1, min(6, 110 // (longest + 8)))
+
+
 def spread_out(values: Sequence[int], most: int = MAX_PANELS) -> list[int]:
     """At most so many of the values, the first and the last among them."""
     if len(values) <= most:
@@ -115,4 +129,4 @@ def files_of(figure: Figure) -> dict[str, bytes]:
     figure.savefig(svg, format="svg", dpi=_IMAGE_DPI, metadata={"Date": None, "Creator": None})
     figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
     plt.close(figure)
-    return {"svg": svg.getvalue(), "png": png.getvalue()}
+    return {"svg": told(svg.getvalue()), "png": png.getvalue()}

@@ -14,7 +14,7 @@ import pandas as pd
 from launchbench.aggregate.fits import WRONG_MODEL_PERCENT
 from launchbench.aggregate.summarise import PAST_DEPTH
 from launchbench.aggregate.trials import MIN_TRIALS
-from launchbench.report.cells import replays
+from launchbench.report.cells import replays, row_anchor
 from launchbench.report.comparison import MANY_CARDS, Comparison
 from launchbench.results.protocol import QUEUE_DEPTH
 from launchbench.wording import number, plural, several, span, with_interval
@@ -40,22 +40,26 @@ SAME_SPEED = 0.02
 Row = dict[Hashable, Any]
 
 
-def short_answer(comparison: Comparison, launch_path: str) -> list[str]:
-    """One paragraph per card, or per label where there are many cards; empty where nothing is compared."""
+def short_answer(comparison: Comparison, launch_path: str) -> list[tuple[str, str]]:
+    """One paragraph per card, or per label where there are many cards, each with the place of its raw data.
+
+    Empty where nothing is compared.
+    """
     at = comparison.headline_count(launch_path)
     if at is None:
         return []
     rows = comparison.rows(launch_path)
     if comparison.many:
-        return [_label_answer(name, group, at, launch_path) for name, group in by_label(rows, comparison)]
+        labels = by_label(rows, comparison)
+        return [(_label_answer(name, group, at, launch_path), "#summary") for name, group in labels]
     return [
-        _card_answer(card, group.to_dict("records"), at, launch_path)
+        _card_answer(card, group.to_dict("records"), at, launch_path, comparison.listed)
         for card in comparison.cards
         if len(group := rows[rows["card_name"] == card])
     ]
 
 
-def _card_answer(card: str, rows: list[Row], at: int, launch_path: str) -> str:
+def _card_answer(card: str, rows: list[Row], at: int, launch_path: str, listed: bool) -> tuple[str, str]:
     row = next((row for row in rows if row["launch_count"] == at), rows[-1])
     n = row["launch_count"]
     first = (
@@ -64,7 +68,8 @@ def _card_answer(card: str, rows: list[Row], at: int, launch_path: str) -> str:
         f"{number(row['replay_us_per_node'])} µs per node; {_versus(row)}."
     )
     others = several(_at(other, "speedup", "") for other in rows if other is not row)
-    return first + (f" Speed-up at the other N: {others}." if others else "") + pays(rows)
+    text = first + (f" Speed-up at the other N: {others}." if others else "") + pays(rows)
+    return text, f"#{row_anchor(row)}" if listed else "#summary"
 
 
 def _at(row: Row, column: str, unit: str = " µs") -> str:

@@ -6,7 +6,7 @@ the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -25,6 +25,8 @@ from launchbench.report.drawing import (
     WIDTH,
     empty_figure,
     files_of,
+    gain_of,
+    legend_columns,
     spread_out,
     styled,
     styles_of,
@@ -33,7 +35,8 @@ from launchbench.report.drawing import (
 )
 from launchbench.report.overlay import draw_marks
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
-from launchbench.wording import number
+from launchbench.report.svg import tell
+from launchbench.wording import number, with_interval
 
 MAX_MARKS = 2000
 """More marks than this are drawn as an image inside the SVG, where each would take 120 bytes."""
@@ -78,7 +81,8 @@ def draw_speedup(comparison: Comparison, published: Sequence[Mark] = ()) -> Figu
                 ends = group[["speedup_low", "speedup_high"]].to_numpy(float)
                 middle = group["speedup"].to_numpy(float)
                 bars = np.nan_to_num(np.abs(ends.T - middle))
-                axes.errorbar(group["launch_count"], middle, yerr=bars, capsize=3, **style)
+                drawn = axes.errorbar(group["launch_count"], middle, yerr=bars, capsize=3, **style)
+                tell(drawn[0], [f"{_where(row)}: {gain_of(row)}" for row in group.to_dict("records")])
     overlay = draw_marks(panels, published, {"loop": NOT_MEASURED_HERE})
     for _, axes in panels:
         # After every panel is drawn: a limit set earlier would stop the shared axis from growing.
@@ -99,7 +103,8 @@ def draw_times(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure
             for style, group in _series(comparison, rows):
                 fill = style["color"] if mode == "loop" else "white"
                 marks = {**style, "linestyle": "none", "markerfacecolor": fill}
-                axes.plot(group["launch_count"], group[f"{mode}_us"], **marks)
+                [line] = axes.plot(group["launch_count"], group[f"{mode}_us"], **marks)
+                tell(line, [f"{_where(row)}: {mode} {_time(row, mode)}" for row in group.to_dict("records")])
                 _line(axes, comparison, group, mode, {"color": style["color"], "linestyle": dashes})
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
@@ -243,6 +248,15 @@ def _series(comparison: Comparison, rows: pd.DataFrame) -> Iterator[tuple[dict[s
             yield style, group
 
 
+def _where(row: dict[Hashable, Any]) -> str:
+    return f"{row['card_name']}, {row['launch_path']}, N = {row['launch_count']:,}"
+
+
+def _time(row: dict[Hashable, Any], mode: str) -> str:
+    value, low, high = (row[f"{mode}{end}_us"] for end in ("", "_low", "_high"))
+    return f"{with_interval(value, low, high, 4)} µs"
+
+
 def _names(comparison: Comparison) -> list[str]:
     """Names of what is drawn: cards, or labels where there are many cards."""
     return [name for name, _ in _labels(comparison)] if comparison.many else comparison.cards
@@ -280,9 +294,7 @@ def _finish(
     names = _names(comparison)
     styles = list(styles_of(names).items())[:MAX_SERIES]
     handles = [Line2D([], [], label=wrapped(name), **{**own, **style}) for name, own in styles]
-    texts = [*names, *(str(line.get_label()) for line in overlay)]
-    longest = max(len(line) for text in texts for line in wrapped(text).split("\n"))
-    columns = max(1, min(6, 110 // (longest + 8)))
+    columns = legend_columns([*names, *(str(line.get_label()) for line in overlay)])
     for line in overlay:
         line.set_label(wrapped(str(line.get_label())))
     lines, look = [*handles, *more, *overlay], {"frameon": False, "title": title or None, "title_fontsize": 9}

@@ -322,3 +322,21 @@ def alternative(section: Section) -> str:
         ends = [f"{number(end['speedup'])} with kernels of {end['kernel_us']:,g} µs" for end in (first, last)]
         told.append(f"{card} at N = {count:,} {' to '.join(ends)}")
     return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}."
+
+
+def clocks_alternative(section: Section) -> str:
+    """What the figure of the two clocks shows."""
+    title = "Time of the loop per launch by the host's clock without a synchronize and by events over kernel length."
+    used = section.cells[section.cells["repetitions_used"] > 0]
+    if used.empty:
+        return f"{title} No results yet."
+    told = []
+    for (card, count), rows in used.groupby(["card_name", "launch_count"], sort=False):
+        ordered = rows.sort_values("kernel_us")
+        ends = [
+            f"issue {number(end['loop_issue_us'] / count)} µs and events {number(end['loop_us'] / count)} µs with "
+            f"kernels of {end['kernel_us']:,g} µs"
+            for end in (ordered.iloc[0], ordered.iloc[-1])
+        ]
+        told.append(f"{card} at N = {count:,} {', '.join(dict.fromkeys(ends))}")
+    return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}."

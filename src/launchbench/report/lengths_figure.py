@@ -21,6 +21,8 @@ from launchbench.report.drawing import (
     WIDTH,
     empty_figure,
     files_of,
+    gain_of,
+    legend_columns,
     spread_out,
     styled,
     styles_of,
@@ -28,6 +30,7 @@ from launchbench.report.drawing import (
     wrapped,
 )
 from launchbench.report.lengths import Section
+from launchbench.report.svg import tell
 
 FIGURE = "kernel_length"
 LINEAR_BELOW_US = 0.5
@@ -52,13 +55,14 @@ def draw_kernel_length(section: Section) -> Figure:
     counts = spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
     if not counts:
         return empty_figure()
-    named = used.assign(series=_series_names(section, used))
+    named = used.assign(series=series_names(section, used))
     styles = dict(list(styles_of(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
     figure, grid = plt.subplots(
         1, len(counts), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )
     for axes, count in zip(grid[0], counts, strict=True):
-        _prepare(axes, count)
+        over_lengths(axes, count)
+        axes.axhline(1, color="0.45", linewidth=1, linestyle=":", zorder=1)
         rows = named[named["launch_count"] == count]
         for name, style in styles.items():
             own = rows[rows["series"] == name].sort_values("kernel_us")
@@ -76,13 +80,15 @@ def draw_kernel_length(section: Section) -> Figure:
     return figure
 
 
-def _series_names(section: Section, rows: pd.DataFrame) -> list[str]:
+def series_names(section: Section, rows: pd.DataFrame) -> list[str]:
+    """What each row is drawn as: its card, or its label where there are many cards."""
     if not section.many:
         return list(rows["card_name"])
     return [label_name(label, bool(virtual)) for label, virtual in zip(rows["label"], rows["virtual"], strict=True)]
 
 
-def _prepare(axes: Axes, count: int) -> None:
+def over_lengths(axes: Axes, count: int) -> None:
+    """An axis of kernel lengths from nothing on, under the title of its N."""
     axes.set_xscale("symlog", linthresh=LINEAR_BELOW_US, linscale=0.35)
     axes.xaxis.set_major_locator(FixedLocator(list(_TICKS_US)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -93,13 +99,19 @@ def _prepare(axes: Axes, count: int) -> None:
     axes.set_title(f"N = {count:,}")
     axes.grid(True, color="0.9")
     axes.set_axisbelow(True)
-    axes.axhline(1, color="0.45", linewidth=1, linestyle=":", zorder=1)
 
 
 def _marks(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
     middle = own["speedup"].to_numpy(float)
     bars = np.nan_to_num(np.abs(own[["speedup_low", "speedup_high"]].to_numpy(float).T - middle))
-    axes.errorbar(own["kernel_us"], middle, yerr=bars, capsize=3, **{**style, "linestyle": "none"})
+    drawn = axes.errorbar(own["kernel_us"], middle, yerr=bars, capsize=3, **{**style, "linestyle": "none"})
+    tell(
+        drawn[0],
+        [
+            f"{row['card_name']}, N = {row['launch_count']:,}, kernels of {row['kernel_us']:,g} µs: {gain_of(row)}"
+            for row in own.to_dict("records")
+        ],
+    )
 
 
 def _model(axes: Axes, section: Section, own: pd.DataFrame, style: dict[str, Any]) -> None:
@@ -155,8 +167,7 @@ def _words(row: dict[Any, Any]) -> str:
 def _legend(figure: Figure, section: Section, styles: dict[str, dict[str, Any]]) -> None:
     handles = [Line2D([], [], label=wrapped(name), **style) for name, style in styles.items()]
     handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
-    longest = max(len(line) for name in styles for line in wrapped(name).split("\n"))
-    columns = max(1, min(6, 110 // (longest + 8)))
+    columns = legend_columns(list(styles))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
     note = "marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops helping"
     if section.many:

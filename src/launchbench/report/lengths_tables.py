@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from launchbench.aggregate import stats
-from launchbench.report.cells import Cell, Row, Table, any_simulated, cut, heads
+from launchbench.report.cells import RAW_DATA, Cell, Row, Table, any_simulated, count, cut, heads, of_run, quantity
 from launchbench.report.extra import MAX_ROWS, Files
 from launchbench.wording import UNKNOWN, number, shortened, with_interval
 
@@ -39,9 +39,8 @@ def clock_table(cells: pd.DataFrame) -> Table:
     for row in cells.head(MAX_ROWS).to_dict("records"):
         figures = [estimate(row, name) for name in ("loop_issue", "loop", "loop_total")]
         graph = [estimate(row, name) for name in ("replay_issue", "replay_total")]
-        ahead = Cell(number(row["ahead"]), kind="missing" if math.isnan(row["ahead"]) else "number")
         pace = Cell(PACE_WORDS[row["pace"]], row["pace_reason"])
-        body.append([*_place(row), Cell(f"{row['work_us']:,g}", kind="number"), *figures, ahead, pace, *graph])
+        body.append([*_place(row), _chosen(row["work_us"]), *figures, quantity(row["ahead"]), pace, *graph])
     caption = "Exercise 5: one loop by two clocks, with and without a synchronize."
     return Table("clocks", caption, head, body, any_simulated(cells), cut(len(cells), MAX_ROWS, "lengths.csv"))
 
@@ -60,7 +59,7 @@ def model_table(models: pd.DataFrame, files: Files) -> Table:
         ("kernels", "their length / the length asked for"),
         ("misses, loop / replay, %", "largest deviation of a cell from the model"),
         "verdict",
-        "raw data",
+        RAW_DATA,
     )
     body = []
     for row in models.head(MAX_ROWS).to_dict("records"):
@@ -75,14 +74,14 @@ def model_table(models: pd.DataFrame, files: Files) -> Table:
         )
         body.append(
             [
-                Cell(row["card_name"], f"{row['gpu_name']}, host {row['hostname']}", "row"),
-                _known(row["event_resolution_us"]),
+                of_run(row, leads=False),
+                quantity(row["event_resolution_us"]),
                 estimate(row, "nothing", row["nothing_used"]),
                 estimate(row, "nothing_total", row["nothing_used"]),
-                *(_known(row[name]) for name in ("issue_us", "pace_us", "node_us")),
-                Cell(fixed, kind="number"),
-                _known(row["kernel_scale"]),
-                Cell(missed, kind="number"),
+                *(quantity(row[name]) for name in ("issue_us", "pace_us", "node_us")),
+                quantity(row["loop_fixed_us"], fixed),
+                quantity(row["kernel_scale"]),
+                quantity(row["largest_loop_residual_percent"], missed),
                 Cell(row["verdict"]),
                 Cell("", links=links),
             ]
@@ -110,11 +109,17 @@ def length_table(cells: pd.DataFrame) -> Table:
     for row in cells.head(MAX_ROWS).to_dict("records"):
         left_out = row["repetitions_flagged"]
         used = f"{row['repetitions_used']}" + (f", {left_out} left out" if left_out else "")
-        notes = Cell(shortened(row["flags"], 160), row["flags"] if len(row["flags"]) > 160 else "")
+        notes = Cell(
+            shortened(row["flags"], 160),
+            row["flags"] if len(row["flags"]) > 160 else "",
+            kind="prose" if row["flags"] else "",
+        )
         by_model = row["loop_model_us"] / row["replay_model_us"]
         figures = [estimate(row, name) for name in ("loop", "replay")]
         gain = estimate(row, "speedup", unit="")
-        body.append([*_place(row), *figures, gain, _known(by_model), Cell(used), notes])
+        body.append(
+            [*_place(row), *figures, gain, quantity(by_model), Cell(used, value=row["repetitions_used"]), notes]
+        )
     caption = "Exercise 6: what a graph saves, by the length of the kernels."
     return Table("lengths", caption, head, body, any_simulated(cells), cut(len(cells), MAX_ROWS, "lengths.csv"))
 
@@ -132,11 +137,11 @@ def crossover_table(crossovers: pd.DataFrame) -> Table:
     )
     body = [
         [
-            Cell(row["card_name"], heading="row"),
-            Cell(f"{row['launch_count']:,}"),
+            of_run(row),
+            count(row["launch_count"]),
             Cell(VERDICT_WORDS[row["verdict"]], row["reason"]),
             *(_chosen(row[name]) for name in ("helps_until_us", "no_help_from_us", "longest_us")),
-            _known(row["model_us"]),
+            quantity(row["model_us"]),
         ]
         for row in crossovers.head(MAX_ROWS).to_dict("records")
     ]
@@ -153,24 +158,17 @@ def estimate(row: Row, name: str, used: int | None = None, unit: str = "_us") ->
     text = with_interval(value, low, high, 3 if not unit else 4)
     if math.isnan(low):
         size = row["repetitions_used"] if used is None else used
-        return Cell(
-            text, f"no interval: {stats.TOO_FEW if size < stats.MIN_SAMPLE else stats.NO_SPREAD}", kind="number"
-        )
-    return Cell(text, kind="number")
+        return quantity(value, text, f"no interval: {stats.TOO_FEW if size < stats.MIN_SAMPLE else stats.NO_SPREAD}")
+    return quantity(value, text)
 
 
 def _place(row: Row) -> list[Cell]:
-    title = f"{row['gpu_name']}, host {row['hostname']}"
-    return [Cell(row["card_name"], title, "row"), Cell(f"{row['launch_count']:,}"), Cell(f"{row['kernel_us']:,g}")]
+    return [of_run(row), count(row["launch_count"]), _chosen(row["kernel_us"])]
 
 
-def _known(value: float) -> Cell:
-    return Cell(number(value), kind="missing" if math.isnan(value) else "number")
-
-
-def _chosen(kernel_us: float) -> Cell:
+def _chosen(us: float) -> Cell:
     """A length that was asked for, as it was."""
-    return Cell(UNKNOWN, kind="missing") if math.isnan(kernel_us) else Cell(f"{kernel_us:,g}", kind="number")
+    return quantity(us, "" if math.isnan(us) else f"{us:,g}")
 
 
 def _suffix(word: str) -> str:

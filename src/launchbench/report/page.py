@@ -6,17 +6,20 @@ same bytes.
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from launchbench.aggregate.spread import spread
 from launchbench.report import (
     anatomy,
     anatomy_figures,
     anatomy_tables,
+    answer,
+    clocks_figure,
     decode,
     decode_figure,
     explain,
@@ -33,9 +36,11 @@ from launchbench.report.cells import Link, Row
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
+from launchbench.report.protocols import protocols
 from launchbench.report.published import marks, table, told
 from launchbench.report.rendering import environment
 from launchbench.report.sidebyside import COMMAND, DECODE_COMMAND, LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
+from launchbench.report.svg import inline
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.results.published import NO_FIGURES, read_published
@@ -56,8 +61,29 @@ TABLES = (
 FIGURES = (
     *("speedup", "times", "placements"),
     *anatomy_figures.FIGURES,
-    *(paths_figure.FIGURE, lengths_figure.FIGURE, decode_figure.FIGURE),
+    *(paths_figure.FIGURE, lengths_figure.FIGURE, clocks_figure.FIGURE, decode_figure.FIGURE),
 )
+
+CONTENTS = {
+    "answer": "Short answer",
+    "devices": "Devices side by side",
+    "explanation": "What depends on N",
+    "anatomy": "Anatomy of a launch",
+    "paths": "Launch paths",
+    "ladder": "The ladder below the loop",
+    "break-even": "When a graph has paid for itself",
+    "placements": "Where the buffer lies",
+    "lengths": "Kernel length",
+    "pointers": "Baked-in pointers",
+    "clocks": "Two clocks",
+    "decode": "The decode step",
+    "summary": "All figures",
+    "published": "Published figures",
+    "gaps": "What is missing",
+    "origin": "How each number came about",
+    "data": "Data",
+}
+"""Sections of the page, by their place on it."""
 
 ANSWERS = {
     "native-driver": "Launches from a native loop",
@@ -108,6 +134,7 @@ def render(
     consists = anatomy.section(tables_dir, comparison)
     paid = anatomy.break_even_sentences(comparison, path)
     drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
+    drawn |= clocks_figure.draw(spun)
     drawn |= anatomy_figures.draw(consists, comparison, path) | decode_figure.draw(decoded)
     launched = paths.section(comparison, read_table(tables_dir, "unmeasured"))
     drawn |= paths_figure.draw(comparison, launched.at)
@@ -124,6 +151,7 @@ def render(
         "placements": explain.alt_placements(comparison, points, path),
         **anatomy.alternatives(consists, comparison, path, paid),
         lengths_figure.FIGURE: lengths.alternative(spun),
+        clocks_figure.FIGURE: lengths.clocks_alternative(spun),
         decode_figure.FIGURE: decode.alternative(decoded),
         paths_figure.FIGURE: paths.alternative(comparison, launched),
     }
@@ -140,14 +168,10 @@ def render(
             decode=decoded,
             decode_command=DECODE_COMMAND,
             simulated_word=SIMULATED,
+            opening=answer.answer(comparison, path, spun.crossovers, decoded.points),
+            contents={place: title for place, title in CONTENTS.items() if place != "published" or len(others)},
             answers=_answers(comparison),
-            figures={
-                name: {
-                    "source": f"data:image/svg+xml;base64,{base64.b64encode(drawn[name]['svg']).decode()}",
-                    "alt": alternatives[name],
-                }
-                for name in FIGURES
-            },
+            figures={name: Markup(inline(drawn[name]["svg"], name, alternatives[name])) for name in FIGURES},
             many=comparison.many,
             placements_path=path,
             intervals=explain.intervals(comparison),
@@ -171,6 +195,7 @@ def render(
             superseded=sections.superseded(comparison, files_of.of_runs),
             superseded_count=sections.superseded_runs(comparison),
             origins=origins(comparison, results_dir),
+            protocols=protocols(comparison, results_dir, files_of.of_runs),
             tables=[(name, files_of.link(tables_dir / name)) for name in ("tidy", *(f"{name}.csv" for name in TABLES))],
             runs=plural(comparison.trials["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),
@@ -184,18 +209,23 @@ def render(
 def _answers(comparison: Comparison) -> list[dict[str, object]]:
     """One section per launch path that is measured; the primary one always."""
     paths = [PRIMARY, *(path for path in comparison.launch_paths if path != PRIMARY)]
-    return [
-        {
-            "path": path,
-            "title": ANSWERS[path],
-            "short": explain.short_answer(comparison, path),
-            "table": side_by_side(comparison, path),
-            "warnings": explain.not_alike(comparison, path),
-            "clocks": explain.clocks(comparison, path),
-            "fits": explain.fits(comparison, path),
-        }
-        for path in paths
-    ]
+    made: list[dict[str, object]] = []
+    warned: set[str] = set()
+    for path in paths:
+        warnings = [warning for warning in explain.not_alike(comparison, path) if warning not in warned]
+        warned.update(warnings)
+        made.append(
+            {
+                "path": path,
+                "title": ANSWERS[path],
+                "short": explain.short_answer(comparison, path),
+                "table": side_by_side(comparison, path),
+                "warnings": warnings,
+                "clocks": explain.clocks(comparison, path),
+                "fits": explain.fits(comparison, path),
+            }
+        )
+    return made
 
 
 class _Files:

@@ -14,7 +14,20 @@ from typing import Any
 import pandas as pd
 
 from launchbench.aggregate.path_gaps import open_gaps
-from launchbench.report.cells import Cell, Row, Table, any_simulated, cut, heads, interval, path_name
+from launchbench.report.cells import (
+    Cell,
+    Row,
+    Table,
+    any_simulated,
+    count,
+    cut,
+    heads,
+    interval,
+    path_name,
+    quantity,
+    row_anchor,
+    spanned,
+)
 from launchbench.report.comparison import CARD_KEY, Comparison
 from launchbench.report.explain import by_label
 from launchbench.results.protocol import LAUNCH_PATHS, OTHER_CODE
@@ -145,16 +158,16 @@ _HEAD = (
 def _table(comparison: Comparison, gaps: pd.DataFrame) -> Table:
     rows = comparison.compared
     body = []
-    for card, count, path in _keys(comparison, gaps):
-        cell = rows[(rows["card_name"] == card) & (rows["launch_count"] == count) & (rows["launch_path"] == path)]
+    for card, at, path in _keys(comparison, gaps):
+        cell = rows[(rows["card_name"] == card) & (rows["launch_count"] == at) & (rows["launch_path"] == path)]
         kernels = {row["kernel"]: row for row in cell.to_dict("records")}
-        own = gaps[(gaps["card_name"] == card) & (gaps["launch_count"] == count) & (gaps["launch_path"] == path)]
+        own = gaps[(gaps["card_name"] == card) & (gaps["launch_count"] == at) & (gaps["launch_path"] == path)]
         whys = dict(zip(own["kernel"], own["reason"], strict=True))
         body.append(
             [
-                Cell(shortened(card), heading="row"),
-                *_about(count, path),
-                *_costs(kernels, count, whys),
+                Cell(shortened(card), heading="row", href=_files(kernels, comparison)),
+                *_about(at, path),
+                *_costs(kernels, at, whys),
             ]
         )
     notes = cut(len(body), MAX_ROWS, "summary.csv")
@@ -177,21 +190,26 @@ def _keys(comparison: Comparison, gaps: pd.DataFrame) -> Iterator[tuple[str, int
     yield from sorted(keys, key=lambda key: (-cards[key[0]], key[1], LAUNCH_PATHS.index(key[2])))
 
 
-def _about(count: int, path: str) -> list[Cell]:
+def _files(kernels: dict[str, Row], comparison: Comparison) -> str:
+    row = kernels.get("tiny") or kernels.get("empty")
+    return f"#{row_anchor(row)}" if row and comparison.listed else ""
+
+
+def _about(at: int, path: str) -> list[Cell]:
     code = OWN_CODE if path in OTHER_CODE else SAME_CODE
-    return [Cell(f"{count:,}"), Cell(path), Cell(code)]
+    return [count(at), Cell(path), Cell(code)]
 
 
-def _costs(kernels: dict[str, Row], count: int, whys: dict[str, str]) -> list[Cell]:
+def _costs(kernels: dict[str, Row], at: int, whys: dict[str, str]) -> list[Cell]:
     """Four columns; one cell over all of them where the path could not be measured at all."""
     if not kernels:
         return [_missing("", whys, 4)]
     tiny, empty = kernels.get("tiny"), kernels.get("empty")
-    control = interval(empty, "loop_us", count) if empty else _missing("empty", whys, 1)
+    control = interval(empty, "loop_us", at) if empty else _missing("empty", whys, 1)
     if tiny is None:
         return [_missing("tiny", whys, 3), control]
-    issue = Cell(number(tiny["loop_issue_us"] / count), kind="number")
-    return [interval(tiny, "loop_us", count), issue, interval(tiny, "replay_us", count), control]
+    issue = quantity(tiny["loop_issue_us"] / at)
+    return [interval(tiny, "loop_us", at), issue, interval(tiny, "replay_us", at), control]
 
 
 def _missing(kernel: str, whys: dict[str, str], columns: int) -> Cell:
@@ -206,23 +224,23 @@ def _table_of_labels(comparison: Comparison, gaps: pd.DataFrame) -> Table:
     stated = by_label(gaps, comparison)
     for name, group in by_label(rows, comparison):
         missing = next((own for label, own in stated if label == name), gaps.iloc[:0])
-        for count in sorted(set(map(int, group["launch_count"]))):
+        for at in sorted(set(map(int, group["launch_count"]))):
             for path in LAUNCH_PATHS:
-                own = group[(group["launch_count"] == count) & (group["launch_path"] == path)]
-                lost = missing[(missing["launch_count"] == count) & (missing["launch_path"] == path)]
+                own = group[(group["launch_count"] == at) & (group["launch_path"] == path)]
+                lost = missing[(missing["launch_count"] == at) & (missing["launch_path"] == path)]
                 if own.empty and lost.empty:
                     continue
                 tiny, control = (own[own["kernel"] == kernel] for kernel in ("tiny", "empty"))
                 cells = [
-                    Cell(span(tiny["loop_us_per_launch"])),
-                    Cell(span(tiny["loop_issue_us"] / count)),
-                    Cell(span(tiny["replay_us_per_node"])),
-                    Cell(span(control["loop_us_per_launch"])),
+                    spanned(tiny["loop_us_per_launch"]),
+                    spanned(tiny["loop_issue_us"] / at),
+                    spanned(tiny["replay_us_per_node"]),
+                    spanned(control["loop_us_per_launch"]),
                 ]
                 if tiny.empty:
                     cards, why = plural(lost["card_name"].nunique(), "card"), "; ".join(sorted(set(lost["reason"])))
                     cells = [Cell(f"not measured on {cards}: {shortened(why, 160)}", colspan=4, kind="missing")]
-                body.append([Cell(name, heading="row"), *_about(count, path), *cells])
+                body.append([Cell(name, heading="row"), *_about(at, path), *cells])
     notes = cut(len(body), MAX_ROWS, "summary.csv")
     simulated = any_simulated(rows) or any_simulated(gaps)
     caption = f"{_CAPTION} Smallest to largest card of a label."

@@ -26,7 +26,9 @@ from launchbench.report.drawing import (
     watermark,
     wrapped,
 )
+from launchbench.report.svg import tell
 from launchbench.results.protocol import LAUNCH_PATHS, OTHER_CODE
+from launchbench.wording import with_interval
 
 FIGURE = "launch_paths"
 _PANELS = (("loop_us", "loop: µs per launch"), ("replay_us", "replay: µs per node"))
@@ -57,7 +59,7 @@ def draw_paths(comparison: Comparison, at: int | None) -> Figure:
             for line, path in enumerate(paths):
                 own = named[(named["series"] == name) & (named["launch_path"] == path)]
                 if len(own):
-                    _mark(axes, own, column, line + shift, path, style)
+                    _mark(axes, own, column, line + shift, path, style, name)
         axes.set_xlim(0, 1.08 * axes.dataLim.x1)
         axes.set_xlabel(f"{label}, N = {at:,}")
         axes.grid(True, axis="x", color="0.9")
@@ -78,7 +80,9 @@ def _labels(rows: pd.DataFrame) -> list[str]:
     return [f"{label} ({SIMULATED})" if virtual else str(label) for label, virtual in keys]
 
 
-def _mark(axes: Axes, own: pd.DataFrame, column: str, height: float, path: str, style: dict[str, Any]) -> None:
+def _mark(
+    axes: Axes, own: pd.DataFrame, column: str, height: float, path: str, style: dict[str, Any], name: str
+) -> None:
     each = own["launch_count"].to_numpy(float)
     value = own[column].to_numpy(float) / each
     middle = float(np.median(value))
@@ -89,4 +93,6 @@ def _mark(axes: Axes, own: pd.DataFrame, column: str, height: float, path: str, 
         low, high = np.where(np.isfinite(ends), ends, middle)
     fill = "white" if path in OTHER_CODE else style["color"]
     look = {**style, "linestyle": "none", "markerfacecolor": fill, "capsize": 3}
-    axes.errorbar([middle], [height], xerr=[[middle - low], [high - middle]], **look)
+    drawn = axes.errorbar([middle], [height], xerr=[[middle - low], [high - middle]], **look)
+    unit = "µs per launch" if stem == "loop" else "µs per node"
+    tell(drawn[0], [f"{name}, {path}: {with_interval(middle, low, high)} {unit}"])

@@ -14,7 +14,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from launchbench.report.cells import Cell, Row, Table, any_simulated, cut, heads, label_name
+from launchbench.report.cells import (
+    RAW_DATA,
+    Cell,
+    Row,
+    Table,
+    any_simulated,
+    count,
+    cut,
+    heads,
+    label_name,
+    of_run,
+    quantity,
+)
 from launchbench.report.comparison import HEADLINE_COUNT, MANY_CARDS
 from launchbench.report.extra import MAX_ROWS, Files, broken, newest, read_named, unmeasured
 from launchbench.results.pointers_words import SCENARIOS
@@ -144,15 +156,27 @@ def _seen_by_tool(row: Row) -> str:
 
 
 def _error(row: Row) -> str:
-    text = f"“{row['sanitizer_kind']}”" if row["sanitizer_kind"] else "errors that it did not describe"
     parts = [
         f" in {row['kernel']}" if row["kernel"] else "",
         f" ({row['source_line']})" if row["source_line"] else "",
         f", {_distance(row)}" if row["side"] else "",
         f", launched by {row['host_frame']}" if row["host_frame"] and row["access"] else "",
     ]
-    api = row["api_errors"]
-    return text + "".join(parts) + (f"; calls then returned {api}" if api and row["access"] else "")
+    api = _calls(row["api_errors"])
+    return _kind(row) + "".join(parts) + (f"; then {api}" if api and row["access"] else "")
+
+
+def _kind(row: Row) -> str:
+    return f"“{row['sanitizer_kind']}”" if row["sanitizer_kind"] else "errors that it did not describe"
+
+
+def _calls(api_errors: str) -> str:
+    """The calls that failed under the tool, those with the same error together."""
+    calls: dict[str, list[str]] = {}
+    for one in filter(None, api_errors.split("; ")):
+        call, _, error = one.partition(": ")
+        calls.setdefault(error, []).append(call)
+    return several(f"{several(names)} returned {error}" if error else several(names) for error, names in calls.items())
 
 
 def _distance(row: Row) -> str:
@@ -226,7 +250,11 @@ def _split(row: Row) -> str:
 def _scenario_table(rows: pd.DataFrame, files: Files) -> Table:
     order = rows["scenario"].map({name: rank for rank, name in enumerate(SCENARIOS)})
     rows = rows.assign(rank=order).sort_values(["card_name", "rank"], kind="stable")
-    body = [_scenario_row(row, files) for row in rows.head(MAX_ROWS).to_dict("records")]
+    shown = rows.head(MAX_ROWS)
+    body = [
+        _scenario_row(row, files, leads)
+        for row, leads in zip(shown.to_dict("records"), shown["run_id"].duplicated(), strict=True)
+    ]
     head = heads(
         "card",
         "scenario",
@@ -238,34 +266,40 @@ def _scenario_table(rows: pd.DataFrame, files: Files) -> Table:
         ("first error", "by the replay or after it"),
         "outcome",
         ("compute-sanitizer", "of the stand-alone program in the same scenario"),
-        "report",
-        "record",
+        RAW_DATA,
     )
     caption = "Exercise 4: what a replay did after its buffer was freed."
     notes = cut(len(rows), MAX_ROWS, "pointers.csv")
     return Table("pointers", caption, head, body, any_simulated(rows), notes)
 
 
-def _scenario_row(row: Row, files: Files) -> list[Cell]:
+def _scenario_row(row: Row, files: Files, leads: bool) -> list[Cell]:
     failed = f"{row['failed_call']}: {row['failed_name']} ({row['failed_code']})" if row["failed_call"] else "none"
     found = row["sanitizer"]
     if found == "errors":
         known = not pd.isna(row["sanitizer_errors"])
-        found = (f"{row['sanitizer_errors']}: " if known else "") + _error(row)
+        found = f"{plural(int(row['sanitizer_errors']), 'error')}: {_kind(row)}" if known else _kind(row)
     report = files(row["sanitizer_file"]) if row["sanitizer_file"] else ()
-    record = f"{row['site']}/{row['label']}/{row['card']}/{row['run_id']}.json"
-    values = [UNKNOWN if pd.isna(row[name]) else f"{row[name]:g}" for name in ("d2_value", "victim_value")]
+    stem = f"{row['site']}/{row['label']}/{row['card']}/{row['run_id']}"
+    links = [("sanitizer's report", address) for _, address in report]
+    links += [(word, address) for word in ("CSV", "record") for _, address in files(f"{stem}.{_SUFFIX[word]}")]
+    values = [
+        quantity(math.nan) if pd.isna(row[name]) else quantity(float(row[name]), f"{row[name]:g}")
+        for name in ("d2_value", "victim_value")
+    ]
     return [
-        Cell(row["card_name"], f"{row['gpu_name']}, host {row['hostname']}", "row"),
+        of_run(row, leads),
         Cell(row["scenario"], TITLES[row["scenario"]]),
         *(Cell(row[f"{name}_address"] or UNKNOWN) for name in ("d", "d2", "victim")),
-        *map(Cell, values),
-        Cell(failed),
-        Cell(row["outcome"], row["reason"]),
-        Cell(found, row["sanitizer_reason"]),
-        Cell("" if report else UNKNOWN, links=[("text", address) for _, address in report]),
-        Cell("", links=[("record", address) for _, address in files(record)]),
+        *values,
+        Cell(failed, kind="prose"),
+        Cell(row["outcome"].replace("-", " "), row["reason"]),
+        Cell(found, row["sanitizer_reason"], kind="prose"),
+        Cell("", links=links),
     ]
+
+
+_SUFFIX = {"CSV": "csv", "record": "json"}
 
 
 def _cure_table(rows: pd.DataFrame) -> Table:
@@ -274,11 +308,11 @@ def _cure_table(rows: pd.DataFrame) -> Table:
         figures = [_interval(row, part) for part in ("prepare", "apply", "first_replay", "total")]
         body.append(
             [
-                Cell(row["card_name"], heading="row"),
+                of_run(row),
                 Cell(CURE_NAMES[row["cure"]]),
-                Cell(f"{row['launch_count']:,}"),
-                Cell(row["outcome"], row["reason"]),
-                Cell(f"{row['checked']:,}"),
+                count(row["launch_count"]),
+                Cell(row["outcome"].replace("-", " "), row["reason"]),
+                count(row["checked"]),
                 *figures,
             ]
         )
@@ -301,4 +335,4 @@ def _interval(row: Row, part: str) -> Cell:
     value, low, high = (row[f"{part}{end}_us"] for end in ("", "_low", "_high"))
     if pd.isna(value):
         return Cell(UNKNOWN, kind="missing")
-    return Cell(with_interval(value, low, high), kind="number")
+    return quantity(float(value), with_interval(value, low, high))

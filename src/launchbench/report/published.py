@@ -5,6 +5,7 @@ It compares nothing: what others have measured stands beside our results, never 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from launchbench.report.cells import Cell, Row, Table, heads
+from launchbench.report.cells import Cell, Row, Table, count, heads
+from launchbench.report.cells import quantity as number_of
 from launchbench.results.published_columns import QUANTITIES
-from launchbench.wording import UNKNOWN, number, plural, shortened, whole
+from launchbench.wording import number, plural, shortened
 
 NOT_MEASURED_HERE = "published, not measured here"
 NOT_STATED = "not stated"
@@ -57,11 +59,11 @@ def marks(
         quantity = QUANTITIES[row["quantity"]]
         if quantity.figure != figure or pd.isna(row["launch_count"]) or row["issued_by"] not in panels:
             continue
-        count = int(row["launch_count"])
-        if not min(measured_counts) <= count <= max(measured_counts):
+        at = int(row["launch_count"])
+        if not min(measured_counts) <= at <= max(measured_counts):
             continue
-        height = row["value"] * count if quantity.per_item else row["value"]
-        found.append(Mark(position, count, height, quantity.mode, row["issued_by"], row["gpu"]))
+        height = row["value"] * at if quantity.per_item else row["value"]
+        found.append(Mark(position, at, height, quantity.mode, row["issued_by"], row["gpu"]))
     return found
 
 
@@ -102,17 +104,16 @@ def table(published: pd.DataFrame) -> Table:
 def _row(position: int, row: Row) -> list[Cell]:
     quantity = QUANTITIES[row["quantity"]]
     unit = "" if quantity.unit == "ratio" else f" {quantity.unit.replace('us', 'µs')}"
-    count: str = UNKNOWN if pd.isna(row["launch_count"]) else whole(row["launch_count"])
     software = [f"{word} {row[name]}" if row[name] else f"{word} {NOT_STATED}" for word, name in SOFTWARE]
     clock = f"clock: {row['clock']}; issued by a {row['issued_by']} loop"
     source = f"{row['source_title']}, {row['source_date'] or 'no date'}"
     url = row["source_url"]
     linked = is_web_address(url)
     return [
-        Cell(str(position), kind="number"),
+        count(position),
         Cell(row["gpu"], heading="row"),
-        Cell(count, kind="number"),
-        Cell(f"{row['value']:,.10g}{unit}", f"may stand beside {quantity.beside(row['clock'])}", kind="number"),
+        number_of(math.nan) if pd.isna(row["launch_count"]) else count(int(row["launch_count"])),
+        number_of(row["value"], f"{row['value']:,.10g}{unit}", f"may stand beside {quantity.beside(row['clock'])}"),
         Cell("; ".join([row["host"] or f"host {NOT_STATED}", *software])),
         Cell(f"{row['quantity'].replace('_', ' ')}: {row['measured']} ({clock})", kind="prose"),
         Cell(row["caveat"], kind="prose"),

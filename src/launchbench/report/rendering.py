@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import jinja2
+from markupsafe import Markup
 
 
 def environment(package: str = "launchbench.report") -> jinja2.Environment:
     """Templates of a package, and those of the report, whose look and tables every page has."""
     packages = dict.fromkeys((package, "launchbench.report"))
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in packages]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -16,3 +20,14 @@ def environment(package: str = "launchbench.report") -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    script = made.get_template("sort.js.j2").render()
+    made.globals["script"] = Markup(script)
+    made.globals["policy"] = _policy(script)
+    return made
+
+
+def _policy(script: str) -> str:
+    """What a browser may do with a page: show it and run this script, and fetch nothing."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = {"style-src": "'unsafe-inline'", "img-src": "data:", "script-src": f"'sha256-{digest}'"}
+    return "; ".join(["default-src 'none'", *(f"{what} {where}" for what, where in allowed.items())])

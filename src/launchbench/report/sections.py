@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,24 +16,31 @@ import pandas as pd
 from launchbench.aggregate.gaps import NOT_MEASURED_YET
 from launchbench.aggregate.trials import TOO_FEW_TRIALS
 from launchbench.report.cells import (
+    FIXED,
+    RAW_DATA,
     Cell,
     Link,
     Links,
     Row,
     Table,
     any_simulated,
+    count,
     cut,
     heads,
     interval,
     kernel_name,
     label_name,
     path_name,
+    quantity,
     replays,
+    row_anchor,
+    spanned,
 )
 from launchbench.report.comparison import Comparison
+from launchbench.report.protocols import protocol_anchor
 from launchbench.report.sidebyside import COMMAND
 from launchbench.results.protocol import LAUNCH_PATHS
-from launchbench.wording import UNKNOWN, number, plural, shortened, span, whole, with_interval
+from launchbench.wording import UNKNOWN, number, plural, shortened, whole, with_interval
 
 MAX_ROWS = 400
 MAX_GAPS = 200
@@ -56,22 +64,25 @@ _SUMMARY_HEAD = (
     ("speed-up", "loop / replay, trial by trial [95 % interval]"),
     ("trials", "fresh processes, placements of the buffer and repetitions behind the figures, and what was left out"),
     "notes",
-    "raw data",
+    ("protocol", "how it was timed"),
+    RAW_DATA,
 )
 
 
 def summary(comparison: Comparison, links: Links) -> Table:
     """Every cell; told per label where that would be too long."""
     rows = _ordered(comparison.summary, comparison)
-    if len(rows) > MAX_ROWS:
+    if not comparison.listed:
         return _summary_of_labels(comparison)
     compared = set(comparison.compared.index)
     body = [
         [
-            *_who(row),
+            replace(_who(row)[0], anchor=row_anchor(row)),
+            *_who(row)[1:],
             *_figures(row),
             _used(row),
             _notes(row, index in compared),
+            Cell(row["protocol_hash"], href=f"#{protocol_anchor(row['protocol_hash'])}"),
             Cell("", links=links(row), kind="prose"),
         ]
         for index, row in zip(rows.index, rows.to_dict("records"), strict=True)
@@ -81,8 +92,8 @@ def summary(comparison: Comparison, links: Links) -> Table:
 
 def _who(row: Row) -> list[Cell]:
     title = f"{row['gpu_name']}, card {row['card']}, host {row['hostname']}, site {row['site']}"
-    what = (path_name(row["launch_path"]), kernel_name(row["kernel"]), f"{row['launch_count']:,}")
-    return [Cell(row["card_name"], title, "row"), *map(Cell, what)]
+    what = (path_name(row["launch_path"]), kernel_name(row["kernel"]))
+    return [Cell(row["card_name"], title, "row"), *map(Cell, what), count(row["launch_count"])]
 
 
 def _figures(row: Row) -> list[Cell]:
@@ -104,7 +115,8 @@ def _used(row: Row) -> Cell:
     left_out = row["repetitions_flagged"]
     behind = [plural(row[f"{name}s"], name) for name in ("trial", "placement")]
     behind.append(plural(row["repetitions_used"], "repetition"))
-    return Cell(", ".join(behind) + (f", {left_out:,} left out" if left_out else ""), kind="prose")
+    text = ", ".join(behind) + (f", {left_out:,} left out" if left_out else "")
+    return Cell(text, kind="prose", value=row["repetitions_used"])
 
 
 def _notes(row: Row, compared: bool) -> Cell:
@@ -112,7 +124,7 @@ def _notes(row: Row, compared: bool) -> Cell:
     if not compared and not math.isnan(row["speedup"]):
         notes.append(f"older protocol {row['protocol_hash']}: not compared")
     text = "; ".join(notes)
-    return Cell(shortened(text, 160), text if len(text) > 160 else "")
+    return Cell(shortened(text, 160), text if len(text) > 160 else "", kind="prose" if text else "")
 
 
 def _ordered(rows: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
@@ -133,11 +145,11 @@ def _summary_of_labels(comparison: Comparison) -> Table:
     body = []
     keys = ["label", "virtual", "launch_path", "kernel", "launch_count"]
     for key, group in rows.groupby(keys, sort=False):
-        label, virtual, path, kernel, count = key
-        what = (str(path), kernel_name(str(kernel)), f"{count:,}", f"{group['card_name'].nunique():,}")
-        cells = [Cell(label_name(str(label), bool(virtual)), heading="row"), *map(Cell, what)]
+        label, virtual, path, kernel, at = key
+        cells = [Cell(label_name(str(label), bool(virtual)), heading="row"), Cell(str(path))]
+        cells += [Cell(kernel_name(str(kernel))), count(int(str(at))), count(group["card_name"].nunique())]
         for column in ("loop_us_per_launch", "replay_us_per_node", "speedup"):
-            cells += [Cell(number(float(group[column].median()))), Cell(span(group[column]))]
+            cells += [quantity(float(group[column].median())), spanned(group[column])]
         body.append([*cells, _outliers(group)])
     head: list[str] = ["label", "launch path", "kernel", "N", "cards"]
     for name in ("µs per launch", "µs per node", "speed-up"):
@@ -153,14 +165,14 @@ def _summary_of_labels(comparison: Comparison) -> Table:
 
 def _outliers(group: pd.DataFrame) -> Cell:
     named: list[str] = []
-    count = 0
+    away_in_all = 0
     for column, word in (("loop_us_per_launch", "loop"), ("replay_us_per_node", "replay")):
         ratio = group[column] / group[column].median()
         away = group[(ratio - 1).abs() > OUTLIER].assign(ratio=ratio)
-        count += len(away)
+        away_in_all += len(away)
         for row in away.sort_values("ratio", ascending=False).head(MAX_OUTLIERS).to_dict("records"):
             named.append(f"{row['card_name']} ({word} {number(row[column])} µs)")
-    more = count - MAX_OUTLIERS
+    more = away_in_all - MAX_OUTLIERS
     return Cell("; ".join(named[:MAX_OUTLIERS]) + (f"; {more} more" if more > 0 else ""))
 
 
@@ -174,9 +186,11 @@ def one_off(comparison: Comparison) -> Table:
     for row in [] if of_labels else rows.to_dict("records"):
         saved = row["loop_total_us"] - row["replay_total_us"]
         never = math.isinf(row["break_even_replays"])
-        pays = Cell(replays(row), "a replay takes the host no less time than the loop" if never else "")
+        why = "a replay takes the host no less time than the loop" if never else ""
+        pays = quantity(row["break_even_replays"], replays(row), why)
         costs = [*(_one_off_cost(row, name) for name in names), _memory(row)]
-        body.append([*_who(row)[:2], Cell(f"{row['launch_count']:,}"), *costs, Cell(number(saved)), pays])
+        who = replace(_who(row)[0], href=f"#{row_anchor(row)}" if comparison.listed else "")
+        body.append([who, _who(row)[1], count(row["launch_count"]), *costs, quantity(saved), pays])
     head = heads(
         "card",
         "launch path",
@@ -204,14 +218,14 @@ def _one_off_of_labels(rows: pd.DataFrame) -> list[list[Cell]]:
     """The medians of the cards of each label, launch path and N, smallest to largest."""
     body = []
     for key, own in rows.groupby(["label", "virtual", "launch_path", "launch_count"], sort=False):
-        label, virtual, path, count = key
+        label, virtual, path, at = key
         names = ("capture", "instantiate", "upload", "first_replay", "recapture", "update")
-        spans = [span(own[f"{name}_us"]) for name in names]
-        spans += [span(own["graph_bytes"] / 1024), span(own["loop_total_us"] - own["replay_total_us"])]
+        spans = [spanned(own[f"{name}_us"]) for name in names]
+        spans += [spanned(own["graph_bytes"] / 1024), spanned(own["loop_total_us"] - own["replay_total_us"])]
         paid = own["break_even_replays"].dropna()
         ends = dict.fromkeys("never" if math.isinf(end) else whole(end) for end in (paid.min(), paid.max()))
         who = [Cell(label_name(str(label), bool(virtual)), plural(len(own), "card"), "row"), Cell(str(path))]
-        body.append([*who, Cell(f"{count:,}"), *map(Cell, spans), Cell(" to ".join(ends))])
+        body.append([*who, count(int(str(at))), *spans, quantity(float(paid.min()), " to ".join(ends))])
     return body
 
 
@@ -219,16 +233,17 @@ def _one_off_cost(row: dict[Hashable, Any], name: str) -> Cell:
     if math.isnan(row[f"{name}_us"]):
         return Cell(UNKNOWN, "not measured by this protocol", kind="missing")
     if row["one_off_samples"] < 2:
-        return Cell(number(row[f"{name}_us"]), "one sample")
+        return quantity(row[f"{name}_us"])
     value, low, high = (row[f"{name}{end}_us"] for end in ("", "_min", "_max"))
-    return Cell(with_interval(value, low, high), f"{row['one_off_samples']} samples")
+    return quantity(value, with_interval(value, low, high))
 
 
 def _memory(row: dict[Hashable, Any]) -> Cell:
     if math.isnan(row["graph_bytes"]):
         return Cell(UNKNOWN, "not measured by this protocol", kind="missing")
     value, low, high = (row[f"graph{end}_bytes"] / 1024 for end in ("", "_min", "_max"))
-    return Cell(whole(value) if low == high else f"{whole(value)} [{whole(low)}\N{EN DASH}{whole(high)}]")
+    text = whole(value) if low == high else f"{whole(value)} [{whole(low)}\N{EN DASH}{whole(high)}]"
+    return quantity(value, text)
 
 
 def fit_lines(comparison: Comparison) -> Table:
@@ -240,11 +255,18 @@ def fit_lines(comparison: Comparison) -> Table:
             with_interval(row[f"{name}_us"], row[f"{name}_low_us"], row[f"{name}_high_us"])
             for name in ("fixed", "per_launch")
         )
-        cells = [path_name(row["launch_path"]), kernel_name(row["kernel"]), row["mode"], str(row["points"])]
-        cells += [fixed, slope, number(row["largest_residual_percent"], 2), row["verdict"]]
         why = f"no interval: {row['interval_reason']}" if row["interval_reason"] not in ("", TOO_FEW_TRIALS) else ""
-        own = [Cell(text, why, kind="number") if text in (fixed, slope) else Cell(text) for text in cells]
-        body.append([Cell(row["card_name"], heading="row"), *own])
+        body.append(
+            [
+                Cell(row["card_name"], heading="row", href="#summary"),
+                *map(Cell, (path_name(row["launch_path"]), kernel_name(row["kernel"]), row["mode"])),
+                count(row["points"]),
+                quantity(row["fixed_us"], fixed, why),
+                quantity(row["per_launch_us"], slope, why),
+                quantity(row["largest_residual_percent"], digits=2),
+                Cell(row["verdict"], kind="prose"),
+            ]
+        )
     head = heads(
         "card",
         "launch path",
@@ -265,14 +287,13 @@ def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table
     rows = comparison.gaps
     body = []
     for row in rows.head(MAX_GAPS).to_dict("records"):
-        count = UNKNOWN if pd.isna(row["launch_count"]) else f"{row['launch_count']:,}"
         where = [Cell(shortened(row[name]) or UNKNOWN) for name in ("site", "card")]
         missing = row["reason"].startswith(NOT_MEASURED_YET)
         body.append(
             [
                 Cell(shortened(row["label"]), heading="row"),
                 *where,
-                Cell(count),
+                quantity(math.nan) if pd.isna(row["launch_count"]) else count(int(row["launch_count"])),
                 Cell(
                     f"{row['reason']}; on a machine with that card:" if missing else row["reason"],
                     code=COMMAND if missing else "",
@@ -280,7 +301,7 @@ def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table
                 Cell("" if row["file"] else UNKNOWN, links=link(row["file"]) if row["file"] else ()),
             ]
         )
-    head = heads("label", "site", "card", "N", "why there is no number", "file")
+    head = heads("label", "site", "card", "N", "why there is no number", Cell("file", kind=FIXED))
     caption = "What is missing from this comparison, and why. Nothing is interpolated."
     return Table("gaps", caption, head, body, False, cut(len(rows), MAX_GAPS, "gaps.csv"))
 
@@ -295,12 +316,12 @@ def superseded(comparison: Comparison, links: Links) -> Table:
     for _, group in islice(groups, MAX_ROWS):
         older = group[group["superseded"]].drop_duplicates("run_id").to_dict("records")
         loop, replay = (group[group["mode"] == mode].set_index("run_id")["gpu_us"] for mode in ("loop", "replay"))
-        count = older[0]["launch_count"]
+        each = older[0]["launch_count"]
         body.append(
             [
                 *_who(older[0]),
-                Cell(str(len(older))),
-                *(Cell(span(times)) for times in (loop / count, replay / count, loop / replay)),
+                count(len(older)),
+                *(spanned(times) for times in (loop / each, replay / each, loop / replay)),
                 Cell("", links=[link for row in older[:MAX_OUTLIERS] for link in links(row)], kind="prose"),
             ]
         )
@@ -313,7 +334,7 @@ def superseded(comparison: Comparison, links: Links) -> Table:
         ("µs per launch", "smallest to largest over all runs, those that count included"),
         ("µs per node", "smallest to largest over all runs, those that count included"),
         "speed-up",
-        "raw data of older runs",
+        Cell("raw data of older runs", kind=FIXED),
     )
     caption = "Older runs of the same trial: replaced by the newest, yet their spread is that of processes."
     return Table("superseded", caption, head, body, any_simulated(rows), cut(groups.ngroups, MAX_ROWS, "trials.csv"))

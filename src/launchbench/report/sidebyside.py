@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from launchbench.aggregate.gaps import FAILED, NOT_MEASURED, NOT_MEASURED_YET
-from launchbench.report.cells import Cell, Table, heads, interval, label_name, replays
+from launchbench.report.cells import Cell, Table, heads, interval, label_name, quantity, replays, row_link, spanned
 from launchbench.report.comparison import Comparison
-from launchbench.wording import UNKNOWN, plural, several, shortened, span, whole
+from launchbench.report.protocols import protocol_anchor
+from launchbench.wording import UNKNOWN, plural, several, shortened, whole
 
 COMMAND = "make report"
 POINTERS_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[pointers]'"
@@ -41,13 +43,15 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
     anywhere = _keys(comparison.compared)
     total = len(_MEASURES) * len(comparison.launch_counts) + len(_CONTEXT)
     body: list[list[Cell]] = []
-    for count in comparison.launch_counts:
+    for at in comparison.launch_counts:
         for position, (name, column, title, kernel, per_n) in enumerate(_MEASURES):
-            row = [Cell(f"N = {count:,}", heading="row", rowspan=len(_MEASURES))] if not position else []
+            row = [Cell(f"N = {at:,}", heading="row", rowspan=len(_MEASURES))] if not position else []
             row.append(Cell(name, title, heading="row"))
             for key in labels:
                 if key in measured:
-                    row.append(_value(_of(rows_of[kernel], key, count), column, count if per_n else 1))
+                    own = _of(rows_of[kernel], key, at)
+                    cell = _value(own, column, at if per_n else 1)
+                    row.append(cell if cell.kind == "missing" else replace(cell, href=row_link(own, comparison.listed)))
                 elif not body:
                     row.append(_not_measured(comparison, key, key in anywhere, total))
             body.append(row)
@@ -122,13 +126,13 @@ def _value(rows: pd.DataFrame, column: str, divisor: int) -> Cell:
         title = f"smallest to largest of {plural(len(rows), 'card')}"
         if column == "break_even_replays":
             ends = (rows[column].min(), rows[column].max())
-            return Cell(" to ".join(dict.fromkeys(map(_replays, ends))), title)
-        return Cell(span(rows[column] / divisor), title, kind="number")
+            return quantity(float(ends[0]), " to ".join(dict.fromkeys(map(_replays, ends))), title)
+        return replace(spanned(rows[column] / divisor), title=title)
     stem = column.removesuffix("_us")
     # Of all columns this takes longer than all else on the page.
     row = rows[[name for name in rows if str(name).startswith(stem) or name in _ALWAYS]].to_dict("records")[0]
     if column == "break_even_replays":
-        return Cell(replays(row))
+        return quantity(row[column], replays(row))
     return interval(row, column, divisor)
 
 
@@ -143,5 +147,8 @@ def _context(rows: pd.DataFrame, column: str) -> Cell:
     values = sorted({value or "unknown" for value in rows[column]})
     if column == "card":
         return Cell(str(rows["card_name"].nunique()), several(values[:MAX_NAMED]))
+    if column == "protocol_hash":
+        more = f"and {len(values) - 2} more" if len(values) > 2 else ""
+        return Cell(more, links=[(value, f"#{protocol_anchor(value)}") for value in values[:2]])
     shown = several(shortened(value) for value in values[:2])
-    return Cell(shown + (f" and {len(values) - 2} more" if len(values) > 2 else ""), several(values[:20]))
+    return Cell(shown + (f" and {len(values) - 2} more" if len(values) > 2 else ""), several(values[2:20]))

@@ -1,0 +1,99 @@
+"""The figure of one loop by two clocks over kernel length. Computes nothing: it draws what the tables hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from launchbench.report.drawing import (
+    MAX_PANELS,
+    MAX_SERIES,
+    WIDTH,
+    empty_figure,
+    files_of,
+    legend_columns,
+    spread_out,
+    styled,
+    styles_of,
+    watermark,
+    wrapped,
+)
+from launchbench.report.lengths import Section
+from launchbench.report.lengths_figure import over_lengths, series_names
+from launchbench.report.svg import tell
+from launchbench.wording import number
+
+FIGURE = "clocks"
+
+_CLOCKS: tuple[tuple[str, str, Any, str | None], ...] = (
+    ("loop_issue", "host clock until the last launch call returned", "dotted", "white"),
+    ("loop", "GPU time by events", "solid", None),
+)
+_HEIGHT = 4.6
+
+
+def draw(section: Section) -> dict[str, dict[str, bytes]]:
+    """Name of the figure -> suffix -> content of the file."""
+    with styled():
+        return {FIGURE: files_of(draw_clocks(section))}
+
+
+def draw_clocks(section: Section) -> Figure:
+    """Both clocks per launch over kernel length, one panel per N; the total is left out: it lies on the GPU time."""
+    used = section.cells[section.cells["repetitions_used"] > 0]
+    counts = spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
+    if not counts:
+        return empty_figure()
+    named = used.assign(series=series_names(section, used))
+    styles = dict(list(styles_of(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
+    figure, grid = plt.subplots(
+        1, len(counts), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
+    )
+    for axes, count in zip(grid[0], counts, strict=True):
+        over_lengths(axes, count)
+        rows = named[named["launch_count"] == count]
+        for name, style in styles.items():
+            own = rows[rows["series"] == name].sort_values("kernel_us")
+            for column, clock, dashes, fill in _CLOCKS:
+                look = {**style, "linestyle": dashes, "markerfacecolor": fill or style["color"]}
+                if section.many:
+                    _median(axes, own, column, look)
+                elif len(own):
+                    _line(axes, own, column, look, f"{name}, {clock}")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
+    grid[0, 0].set_ylabel("time of the loop / N (µs)")
+    handles = [Line2D([], [], label=wrapped(name), **{**style, "linestyle": "none"}) for name, style in styles.items()]
+    keys = [
+        Line2D([], [], color="0.3", marker="o", linestyle=dashes, markerfacecolor=fill or "0.3", label=clock)
+        for _, clock, dashes, fill in _CLOCKS
+    ]
+    columns = legend_columns([*styles, *(clock for _, clock, _, _ in _CLOCKS)])
+    figure.legend(handles=[*handles, *keys], loc="outside lower center", ncols=columns, frameon=False)
+    if section.many:
+        figure.suptitle("median over the cards of a label", fontsize=10)
+    watermark(figure, section.simulated)
+    return figure
+
+
+def _line(axes: Axes, own: pd.DataFrame, column: str, look: dict[str, Any], what: str) -> None:
+    each = own[f"{column}_us"].to_numpy(float) / own["launch_count"].to_numpy(float)
+    lengths = own["kernel_us"].to_numpy(float)
+    [line] = axes.plot(lengths, each, **look)
+    pairs = zip(lengths, np.asarray(each), strict=True)
+    tell(line, [f"{what}, kernels of {length:,g} µs: {number(value)} µs per launch" for length, value in pairs])
+
+
+def _median(axes: Axes, own: pd.DataFrame, column: str, look: dict[str, Any]) -> None:
+    if len(own):
+        each = own.assign(each=own[f"{column}_us"] / own["launch_count"])
+        style = {name: value for name, value in look.items() if name != "markerfacecolor"}
+        sns.lineplot(each, x="kernel_us", y="each", estimator="median", errorbar=None, ax=axes, legend=False, **style)
