@@ -1,7 +1,8 @@
 """Does launchbench time what a plain C++ program times?
 
 Alternates fresh processes of launchbench's native ``<<<>>>`` path and of the stand-alone ``graphs`` program and
-prints the ratio of their medians, with a 95 % t interval over the pairs of processes (of log ratios).
+prints the ratio of their medians, with a 95 % t interval over the pairs of processes (of log ratios). Both processes
+of a pair run on the same core, each pair on another one: what a launch costs the host differs between cores.
 
 Loops are compared on ``tiny`` (host-bound, so the buffer's address does not matter). Nodes are compared on the
 ``empty`` kernel, and for ``tiny`` on the minimum over the same offsets of one 64 MiB buffer, because two
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -113,6 +115,8 @@ def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries
     """Fresh processes of both sides in turn; which side goes first alternates."""
     worker = [sys.executable, __file__, *arguments, "--worker"]
 
+    cores = sorted(os.sched_getaffinity(0))
+
     def ours() -> dict[str, float]:
         found: dict[str, float] = json.loads(subprocess.run(worker, check=True, capture_output=True, text=True).stdout)
         return found
@@ -123,6 +127,7 @@ def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries
     found = []
     begun = time.monotonic()
     for number in range(pairs):
+        os.sched_setaffinity(0, {cores[number % len(cores)]})  # the processes that are started inherit it
         if number % 2:
             second, first = theirs(), ours()
         else:

@@ -45,6 +45,15 @@ def test_the_step_its_prediction_and_where_the_graph_stops_helping(tmp_path: Pat
     assert "from batch 64 on no longer (1.01" in until
 
 
+def test_a_host_that_changed_its_pace_is_told_of(tmp_path: Path) -> None:
+    restless = told(tmp_path / "restless", times={(1, 512): (7000.0, 1000.0), (1, 1024): (13000.0, 1500.0)})
+    assert any(
+        "480 launches took the host " in one and "the host itself was faster or slower" in one for one in restless
+    )
+    calm = told(tmp_path / "calm", times={(1, 512): (7000.0, 1000.0), (1, 1024): (7700.0, 1500.0)})
+    assert not any("faster or slower" in one for one in calm)
+
+
 def test_a_prediction_that_missed_says_by_what(tmp_path: Path) -> None:
     slow = told(tmp_path / "graph", times={(1, 512): (4400.0, 1500.0)})
     assert "Why 37 % too low for the replay: in the step kernels take longer" in slow[3]

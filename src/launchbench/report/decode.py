@@ -34,6 +34,9 @@ from launchbench.wording import UNKNOWN, number, plural, several, shortened, spa
 CLOSE_PERCENT = 15.0
 """A prediction that misses by more is said to have missed."""
 
+UNLIKE = 1.25
+"""Times of the same launches that differ by more than this factor are told of."""
+
 HOST_PERCENT = 90.0
 """As ``lengths_model``: where issuing fills this share of the GPU time, the host sets the pace."""
 
@@ -106,10 +109,29 @@ def story(job: Row, points: list[Row]) -> list[str]:
         return ["decode.csv has no row of this run."]
     first = points[0]
     told = [_step(first), *_pace(first), *_predicted(job, first), *_bare(job, first)]
+    told += _restless(points)
     for width in sorted({int(point["width"]) for point in points}):
         own = sorted((point for point in points if point["width"] == width), key=lambda point: int(point["batch"]))
         told.append(f"Width {width:,}: {_until(own)}.")
     return told
+
+
+def _restless(points: list[Row]) -> list[str]:
+    """Steps of as many launches that cost the host unlike times: what it needs does not depend on the width."""
+    smallest = min(int(point["batch"]) for point in points)
+    points = [point for point in points if point["batch"] == smallest]
+    for launches in sorted({int(point["launches"]) for point in points if not pd.isna(point["launches"])}):
+        times = [float(point["eager_issue_us"]) for point in points if point["launches"] == launches and _waits(point)]
+        if len(times) > 1 and max(times) > UNLIKE * min(times):
+            return [
+                f"Issuing {launches:,} launches took the host {number(min(times), 3)} to {number(max(times), 3)} µs, "
+                "depending on when it was timed: the host itself was faster or slower, and the speed-ups vary with it."
+            ]
+    return []
+
+
+def _waits(point: Row) -> bool:
+    return _percent(point["eager_issue_us"], point["eager_us"]) >= HOST_PERCENT
 
 
 def _place(point: Row) -> str:
