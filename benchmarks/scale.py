@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import os
 import re
 import shutil
@@ -219,15 +220,20 @@ def check(found: int, expected: int) -> None:
 
 
 def table(steps: Sequence[Step], cards: Sequence[int]) -> str:
-    """A row for each step; per number of cards wall clock, processor time and memory, last the growth."""
+    """A row for each step; per number of cards wall clock, processor time and memory, last how the time grows.
+
+    An exponent of 1 is linear: from the second largest number of cards to the largest, by processor time.
+    """
     by = {(step.step, step.cards): step for step in steps}
-    lines = ["| step | " + " | ".join(f"{count:,} cards" for count in cards) + " | growth of the last step |"]
+    lines = ["| step | " + " | ".join(f"{count:,} cards" for count in cards) + " | exponent |"]
     lines.append("|---" * (len(cards) + 2) + "|")
     for name in dict.fromkeys(step.step for step in steps):
         own = [by[name, count] for count in cards]
         cells = [f"{one.wall_s:.1f} s, {one.cpu_s:.1f} s, {one.peak_mb:,.0f} MB" for one in own]
-        growth = f"{own[-1].cpu_s / own[-2].cpu_s:.1f}" if len(own) > 1 else ""
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {growth} |")
+        exponent = ""
+        if len(own) > 1:
+            exponent = f"{math.log(own[-1].cpu_s / own[-2].cpu_s) / math.log(cards[-1] / cards[-2]):.2f}"
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {exponent} |")
     return "\n".join(lines)
 
 

@@ -726,6 +726,7 @@ def test_host_slug(host: str, site: str) -> None:
     assert host_slug(host) == site
 
 
+@pytest.mark.untraced
 @given(st.one_of(st.text(), st.from_regex(r"(?i)(nvidia[ ._-]*)*[a-z. _/-]*")))
 @example("nvidia-nvidia-null")
 @example("nvidia" * 20)
@@ -781,6 +782,7 @@ NEARLY = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=400)
 @given(st.one_of(NEARLY, st.dictionaries(KEY, JSON, max_size=5), JSON))
 def test_any_input_gives_a_configuration_or_readable_lines(mapping: Any) -> None:
@@ -797,6 +799,7 @@ def test_any_input_gives_a_configuration_or_readable_lines(mapping: Any) -> None
         assert load(json.loads(config.model_dump_json())) == config
 
 
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=200)
 @given(content=st.binary(max_size=200) | st.text("a:b-[]{}&*<!|>'\"?,#%@\n\t 1.~", max_size=60).map(str.encode))
 def test_any_file_gives_a_configuration_or_readable_lines(

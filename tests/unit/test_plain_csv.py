@@ -98,6 +98,7 @@ def test_whatever_the_shape_it_is_read_or_refused_as_with_care(shape: str) -> No
     assert_same(as_always(data), carefully(data))
 
 
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_numbers_are_the_nearest_floats(numbers: list[float]) -> None:
@@ -106,6 +107,7 @@ def test_numbers_are_the_nearest_floats(numbers: list[float]) -> None:
     assert_same(as_always(data), carefully(data))
 
 
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, len(PLAIN) - 1), st.sampled_from('0019.,-+eE"\n\r naTrue\x00\u00e9x'))
 def test_one_sign_changed(at: int, sign: str) -> None:

@@ -842,6 +842,7 @@ def _is_kept(given_value: Any, kept: Any) -> bool:
     return same_type and bool(given_value == kept)
 
 
+@pytest.mark.untraced
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_any_bytes_for_a_record_are_read_or_refused(whole: Path, data: st.DataObject) -> None:
@@ -852,6 +853,7 @@ def test_any_bytes_for_a_record_are_read_or_refused(whole: Path, data: st.DataOb
         assert _is_kept(json.loads(path.read_bytes()), json.loads(record.to_json()))
 
 
+@pytest.mark.untraced
 @settings(max_examples=350, deadline=None)
 @given(data=st.data())
 def test_any_value_in_a_record_is_kept_or_refused(whole: Path, data: st.DataObject) -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from launchbench.results.files import read_results
-from tests.unit.fabricate import DEVICE_NAME, LAUNCH_COUNTS
+from tests.unit.fabricate import DEVICE_NAME, LAUNCH_COUNTS, uuid
 
 
 @pytest.fixture
@@ -30,7 +30,20 @@ def test_every_result_says_that_it_is_simulated(scale: ModuleType, tmp_path: Pat
 
 
 def test_the_table_has_a_row_for_each_step_and_the_growth(scale: ModuleType) -> None:
-    steps = [scale.Step(cards, "plan", 2.0 * cards, cards, 100 + cards, "") for cards in (10, 100)]
+    steps = [scale.Step(cards, "plan", 2.0 * cards, cards**2, 100 + cards, "") for cards in (10, 100)]
     assert scale.table(steps, [10, 100]).splitlines()[2:] == [
-        "| plan | 20.0 s, 10.0 s, 110 MB | 200.0 s, 100.0 s, 200 MB | 10.0 |"
+        "| plan | 20.0 s, 100.0 s, 110 MB | 200.0 s, 10000.0 s, 200 MB | 2.00 |"
     ]
+
+
+def test_cards_beyond_the_templates_have_results_of_their_own(
+    scale: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "TEMPLATES", len(scale.LABELS))
+    study = scale.Study(tmp_path, 1)
+    for card in (0, len(scale.LABELS)):
+        study.add_card(card)
+    results, problems = read_results(study.results)
+    assert problems == []
+    assert {result.record.device.uuid for result in results} == {uuid(0), uuid(len(scale.LABELS))}
+    assert len({result.record.run_id for result in results}) == len(results) == 2 * 4 * scale.TRIALS

@@ -286,6 +286,7 @@ def test_what_is_written_is_read_back_exactly(rows: list[dict[str, Any]]) -> Non
     assert b"\r" not in data
 
 
+@pytest.mark.untraced
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=60) | st.text(max_size=60).map(lambda text: f"{HEADER}\n{text}".encode()))
 def test_any_bytes_are_a_table_or_refused_in_one_line(data: bytes) -> None:

@@ -37,6 +37,8 @@ from tests.virtual_gpu import (
     read_trace,
 )
 
+pytestmark = pytest.mark.untraced  # it is the stand-in that is tested, not the package
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLICE_PARENT = dataclasses.replace(A100, uuid="GPU-aaaaaaaa-0000-1111-2222-333333333333")
 SLICES = [
