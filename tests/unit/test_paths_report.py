@@ -189,3 +189,15 @@ def test_the_page_has_the_section(tmp_path: Path) -> None:
     assert "In-place additions by PyTorch: its own kernel, not the same code" in page.text
     assert any(row[1] == "torch (own kernel)" for row in page.tables["summary"])
     assert (tmp_path / "reports" / "figures" / "launch_paths.svg").stat().st_size > 1000
+
+
+def test_a_path_with_one_n_is_told_among_the_paths_alone(tmp_path: Path) -> None:
+    """Its dashes at every other N would only hide what is there."""
+    for count in COUNTS:
+        write_job(tmp_path / "results", count, launch_paths=["native-driver"])
+    write_job(tmp_path / "results", 64, launch_paths=["cuda-bindings", "cupy"], run=90)
+    comparison, _ = loaded(tmp_path / "results")
+    assert comparison.launch_paths == ["native-driver", "cuda-bindings", "cupy"]
+    assert comparison.swept_paths == ["native-driver"]
+    page = render(tmp_path, ["t4"], COUNTS).text
+    assert "At one N only: cuda-bindings and cupy." in page and "issued by cupy" not in page

@@ -98,6 +98,15 @@ class Comparison:
         measured = set(self.compared["launch_path"])
         return [path for path in LAUNCH_PATHS if path in measured]
 
+    @functools.cached_property
+    def swept_paths(self) -> list[str]:
+        """Those of ``launch_paths`` that are told one by one: with several N, or all where none has several.
+
+        A path with one N has nothing over N; its figures stand among the launch paths.
+        """
+        counts = self.compared.groupby("launch_path")["launch_count"].nunique()
+        return [path for path in self.launch_paths if counts[path] > 1] or self.launch_paths
+
     def rows(self, launch_path: str, kernel: str = "tiny", **equal: Any) -> pd.DataFrame:
         """Compared rows of a launch path and kernel, by N."""
         keep = (self.compared["launch_path"] == launch_path) & (self.compared["kernel"] == kernel)

@@ -285,7 +285,7 @@ def alt_times(comparison: Comparison) -> str:
 def _alt(comparison: Comparison, title: str, names: tuple[str, ...]) -> str:
     word = {"speedup": "", "loop_us": "loop ", "replay_us": "replay "}
     parts = []
-    for path in comparison.launch_paths:
+    for path in comparison.swept_paths:
         rows = comparison.rows(path)
         if comparison.many:
             groups = by_label(rows, comparison)

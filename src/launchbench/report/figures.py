@@ -213,9 +213,7 @@ def _line(axes: Axes, comparison: Comparison, group: pd.DataFrame, mode: str, st
 
 
 def _path_panels(comparison: Comparison, ylabel: str) -> tuple[Figure, list[tuple[str, Axes]]]:
-    # A path with one N has no line over N; its figures stand in the section on launch paths.
-    counts_of = comparison.compared.groupby("launch_path")["launch_count"].nunique()
-    paths = [path for path in comparison.launch_paths if counts_of.get(path, 0) > 1] or comparison.launch_paths
+    paths = comparison.swept_paths
     if not paths:
         return empty_figure(), []
     across = min(len(paths), MAX_ACROSS)

@@ -32,7 +32,7 @@ from launchbench.report import (
     sections,
 )
 from launchbench.report.between import cards_of_a_type
-from launchbench.report.cells import Link, Row
+from launchbench.report.cells import Link, Row, path_name
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
@@ -44,7 +44,7 @@ from launchbench.report.svg import inline
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
 from launchbench.results.published import NO_FIGURES, read_published
-from launchbench.wording import plural
+from launchbench.wording import plural, several
 
 PAGE = "comparison.html"
 PRIMARY = "native-driver"
@@ -130,7 +130,7 @@ def render(
     decoded = decode.section(tables_dir, config_labels, files_of.of_file)
     others = read_published(results_dir) if with_published else NO_FIGURES
     measured = sorted(set(comparison.compared["launch_count"]))
-    overlay = {name: marks(others, name, comparison.launch_paths, measured) for name in ("speedup", "times")}
+    overlay = {name: marks(others, name, comparison.swept_paths, measured) for name in ("speedup", "times")}
     consists = anatomy.section(tables_dir, comparison)
     paid = anatomy.break_even_sentences(comparison, path)
     drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
@@ -197,6 +197,9 @@ def render(
             origins=origins(comparison, results_dir),
             protocols=protocols(comparison, results_dir, files_of.of_runs),
             tables=[(name, files_of.link(tables_dir / name)) for name in ("tidy", *(f"{name}.csv" for name in TABLES))],
+            untold_paths=several(
+                path_name(path) for path in comparison.launch_paths if path not in comparison.swept_paths
+            ),
             runs=plural(comparison.trials["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),
         )
@@ -208,7 +211,7 @@ def render(
 
 def _answers(comparison: Comparison) -> list[dict[str, object]]:
     """One section per launch path that is measured; the primary one always."""
-    paths = [PRIMARY, *(path for path in comparison.launch_paths if path != PRIMARY)]
+    paths = [PRIMARY, *(path for path in comparison.swept_paths if path != PRIMARY)]
     made: list[dict[str, object]] = []
     warned: set[str] = set()
     for path in paths:
