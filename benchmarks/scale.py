@@ -163,7 +163,7 @@ def _default_study(card: int) -> dict[str, Any]:
         "card": card,
         "label": LABELS[card % len(LABELS)],
         "site": SITE,
-        "placements": 600,
+        "placements": 700,
         "full_placements": 25,
         "other_placements": 25,
         "modes": MODES,

@@ -1,6 +1,6 @@
 """How often `launchbench compare` errs: simulated studies of one card against each other, by the command's functions.
 
-    python benchmarks/verdict.py [--studies 200] [--trials 3] [--placements 600] [--seed 1]
+    python benchmarks/verdict.py [--studies 200] [--trials 3] [--placements 700] [--seed 1]
 
 Each study is compared with another of the same card, and with one of a card whose nodes take 3 % longer, where every
 replay of N >= 64 should be slower and every loop, which the host decides, the same. Wrong is any other verdict but
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=200)
     parser.add_argument("--trials", type=int, default=3)
-    parser.add_argument("--placements", type=int, default=600)
+    parser.add_argument("--placements", type=int, default=700)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     rng = np.random.default_rng(given.seed)
