@@ -199,7 +199,8 @@ def _report(arguments: argparse.Namespace) -> None:
     incomplete = Path(config.reports_dir) / "incomplete"
     reports = incomplete if arguments.incomplete else Path(config.reports_dir)
     results, labels = Path(config.results_dir), list(config.gpus)
-    page = render(arguments.tables, results, reports, labels, config.launch_counts, config.published)
+    counts, processes = config.launch_counts, arguments.processes
+    page = render(arguments.tables, results, reports, labels, counts, config.published, processes)
     if not arguments.incomplete:
         shutil.rmtree(incomplete, ignore_errors=True)
     print(f"report: {page}", file=sys.stderr)
@@ -307,6 +308,7 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = command("report", _report, "render the tables into the report")
     sub.add_argument("--tables", type=Path, default=Path("build/tables"))
+    sub.add_argument("--processes", type=int, choices=range(1, 65), default=1, metavar="N", help="draw in so many (1)")
     sub.add_argument("--incomplete", action="store_true", help="some jobs failed: render into <reports_dir>/incomplete")
 
     sub = command("compare", _compare, "two sets of results against each other: the same, faster, slower, cannot tell")

@@ -21,6 +21,7 @@ from launchbench.report.anatomy import Section, make_section
 from launchbench.report.cells import Table
 from launchbench.report.comparison import Comparison, compare
 from launchbench.report.drawing import NO_RESULTS, styled
+from launchbench.report.drawn import draw
 from launchbench.wording import number
 from tests.unit.fabricate import CostModel, write_job, write_sweep
 from tests.unit.fabricate_modes import ModeModel, write_modes
@@ -179,8 +180,8 @@ def test_old_results_say_what_was_not_measured_then(tmp_path: Path) -> None:
     assert anatomy.anatomy_sentences(section) == anatomy.ladder_sentences(section) == []
     assert anatomy.placement_sentences(section) == []
     assert not anatomy_tables.parts(section).rows and not anatomy_tables.ladder(section).rows
-    for draw in (anatomy_figures.draw_anatomy, anatomy_figures.draw_ladder):
-        assert written(draw(section)) == NO_RESULTS
+    for drawing in (anatomy_figures.draw_anatomy, anatomy_figures.draw_ladder):
+        assert written(drawing(section)) == NO_RESULTS
     alternatives = anatomy.alternatives(section, comparison, "native-driver", [])
     assert alternatives["anatomy"].endswith("Not measured yet.") and alternatives["ladder"].endswith(
         "Not measured yet."
@@ -282,9 +283,9 @@ def test_files_are_repeatable_and_simulated_cards_are_marked(tmp_path: Path) -> 
     write_modes(tmp_path, (64,), kernels=("tiny",), label="h100", hostname="<script>$x_{$", virtual=True)
     write_modes(tmp_path, (64,), kernels=("tiny",), label="h100", hostname="N" * 200, virtual=True, run=1)
     section, comparison, _ = load(tmp_path)
-    drawn = anatomy_figures.draw(section, comparison, "native-driver")
+    drawn = draw(anatomy_figures.drawings(section, comparison, "native-driver"))
     assert sorted(drawn) == sorted(anatomy_figures.FIGURES)
-    assert drawn == anatomy_figures.draw(section, comparison, "native-driver")
+    assert drawn == draw(anatomy_figures.drawings(section, comparison, "native-driver"))
     for files in drawn.values():
         ElementTree.fromstring(files["svg"])
         assert b"<dc:date>" not in files["svg"]

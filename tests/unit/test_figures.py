@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from launchbench.aggregate.join import aggregate
+from launchbench.errors import LaunchbenchError
 from launchbench.report import drawing, figures
 from launchbench.report.comparison import Comparison, compare
+from launchbench.report.drawn import draw
 from launchbench.report.placements import marks
 from tests.unit.fabricate import CostModel, write_four_cards, write_job, write_sweep
 
@@ -192,8 +195,8 @@ def test_a_measurement_is_not_called_simulated(tmp_path: Path) -> None:
 def test_files_are_whole_repeatable_and_need_no_font(tmp_path: Path) -> None:
     write_four_cards(tmp_path)
     comparison, points = load(tmp_path)
-    drawn = figures.draw(comparison, points, "native-driver")
-    assert drawn == figures.draw(comparison, points, "native-driver")
+    drawn = draw(figures.drawings(comparison, points, "native-driver"))
+    assert drawn == draw(figures.drawings(comparison, points, "native-driver"))
     assert sorted(drawn) == ["placements", "speedup", "times"]
     for files in drawn.values():
         root = ElementTree.fromstring(files["svg"])
@@ -210,7 +213,7 @@ def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
     write_sweep(tmp_path)
     comparison, points = load(tmp_path)
     before = dict(matplotlib.rcParams)
-    figures.draw(comparison, points, "native-driver")
+    draw(figures.drawings(comparison, points, "native-driver"))
     assert dict(matplotlib.rcParams) == before
 
 
@@ -219,7 +222,7 @@ def test_any_host_name_can_be_drawn(tmp_path: Path, name: str) -> None:
     write_sweep(tmp_path, (8, 64), hostname=name)
     write_sweep(tmp_path, (8, 64), hostname="other", run=1)
     comparison, points = load(tmp_path)
-    drawn = figures.draw(comparison, points, "native-driver")
+    drawn = draw(figures.drawings(comparison, points, "native-driver"))
     for files in drawn.values():
         ElementTree.fromstring(files["svg"])
 
@@ -245,3 +248,15 @@ def test_many_marks_are_an_image_and_few_are_not(tmp_path: Path, monkeypatch: py
     names = [{name: len(root.findall(f".//{SVG}{name}")) for name in ("image", "use")} for root in (few, many)]
     assert names[0]["image"] == 0 and names[1]["image"] == len(comparison.rows("native-driver")) * 2
     assert names[0]["use"] - names[1]["use"] == len(points)
+
+
+def test_two_processes_draw_what_one_does(tmp_path: Path) -> None:
+    write_sweep(tmp_path, (8, 64), trials=3)
+    drawings = figures.drawings(*load(tmp_path), "native-driver")
+    assert list(drawings) == ["placements", "times", "speedup"]
+    assert draw(drawings, 2) == draw(drawings)
+
+
+def test_a_drawing_process_that_is_ended_is_one_line() -> None:
+    with pytest.raises(LaunchbenchError, match=r"^report: a process that drew figures was ended"):
+        draw({"one": lambda: os._exit(9)}, 2)

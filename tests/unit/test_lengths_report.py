@@ -16,6 +16,7 @@ from launchbench.aggregate.lengths import write_lengths_tables
 from launchbench.errors import LaunchbenchError
 from launchbench.report import lengths_figure
 from launchbench.report.drawing import NO_RESULTS, styled
+from launchbench.report.drawn import draw
 from launchbench.report.lengths import Section, alternative, section
 from tests.unit.fabricate_lengths import Costs, write_lengths_job
 from tests.unit.test_report import Page
@@ -195,8 +196,8 @@ def test_the_figure_draws_what_the_tables_hold(tmp_path: Path) -> None:
     assert "t4: from 200 µs on" in named and "h100: from " in named
     plt.close(figure)
     small = dataclasses.replace(found, cells=found.cells[found.cells["launch_count"] == 8])
-    files = lengths_figure.draw(small)[lengths_figure.FIGURE]
-    assert files == lengths_figure.draw(small)[lengths_figure.FIGURE] and files["png"][:4] == b"\x89PNG"
+    files = draw(lengths_figure.drawings(small))[lengths_figure.FIGURE]
+    assert files == draw(lengths_figure.drawings(small))[lengths_figure.FIGURE] and files["png"][:4] == b"\x89PNG"
 
 
 def test_the_text_alternative_has_the_ends_of_every_line(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ rule report:
         f"{BUILD}/logs/report.log",
     conda:
         "../envs/launchbench.yaml"
+    threads: 2
     params:
         code=digest(*REPORTING_MODULES),
         compared=PLAN.compared(),
@@ -69,4 +70,4 @@ rule report:
     message:
         "render {output.page}"
     shell:
-        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench report --tables {params.tables:q} 2>&1 | tee -a {log:q}"
+        ": > {log:q}; LAUNCHBENCH_LOG={log:q} python -m launchbench report --processes {threads} --tables {params.tables:q} 2>&1 | tee -a {log:q}"

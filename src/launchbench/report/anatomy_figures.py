@@ -28,14 +28,13 @@ from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
-    files_of,
     legend_columns,
     spread_out,
-    styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.drawn import Drawings
 from launchbench.report.svg import tell
 from launchbench.results.anatomy_columns import DEVICE_PACE, HOST_ISSUE, PAST_DEPTH
 from launchbench.wording import number, plural, several, shortened, with_interval
@@ -61,14 +60,13 @@ _MANY = "marks: median over the cards of a label; bars and bands: smallest to la
 Floats = NDArray[np.float64]
 
 
-def draw(section: Section, comparison: Comparison, launch_path: str) -> dict[str, dict[str, bytes]]:
-    """All three: name -> suffix -> content of the file; ``launch_path``: whose break-even is drawn."""
-    with styled():
-        return {
-            "anatomy": files_of(draw_anatomy(section)),
-            "ladder": files_of(draw_ladder(section)),
-            "break_even": files_of(draw_break_even(comparison, launch_path)),
-        }
+def drawings(section: Section, comparison: Comparison, launch_path: str) -> Drawings:
+    """What draws all three; ``launch_path``: whose break-even is drawn."""
+    return {
+        "anatomy": lambda: draw_anatomy(section),
+        "ladder": lambda: draw_ladder(section),
+        "break_even": lambda: draw_break_even(comparison, launch_path),
+    }
 
 
 # ---------------------------------------------------------------- anatomy

@@ -18,14 +18,13 @@ from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
-    files_of,
     legend_columns,
     spread_out,
-    styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.drawn import Drawings
 from launchbench.report.lengths import Section
 from launchbench.report.lengths_figure import over_lengths, series_names
 from launchbench.report.svg import tell
@@ -40,10 +39,9 @@ _CLOCKS: tuple[tuple[str, str, Any, str | None], ...] = (
 _HEIGHT = 4.6
 
 
-def draw(section: Section) -> dict[str, dict[str, bytes]]:
-    """Name of the figure -> suffix -> content of the file."""
-    with styled():
-        return {FIGURE: files_of(draw_clocks(section))}
+def drawings(section: Section) -> Drawings:
+    """What draws it, by its name."""
+    return {FIGURE: lambda: draw_clocks(section)}
 
 
 def draw_clocks(section: Section) -> Figure:

@@ -16,13 +16,12 @@ from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
-    files_of,
     gain_of,
-    styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.drawn import Drawings
 from launchbench.report.svg import tell
 
 FIGURE = "decode"
@@ -30,10 +29,9 @@ FIGURE = "decode"
 _HEIGHT = 4.2
 
 
-def draw(section: Section) -> dict[str, dict[str, bytes]]:
-    """Name of the figure -> suffix -> content of the file."""
-    with styled():
-        return {FIGURE: files_of(draw_decode(section))}
+def drawings(section: Section) -> Drawings:
+    """What draws it, by its name."""
+    return {FIGURE: lambda: draw_decode(section)}
 
 
 def draw_decode(section: Section) -> Figure:

@@ -24,15 +24,14 @@ from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
-    files_of,
     gain_of,
     legend_columns,
     spread_out,
-    styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.drawn import Drawings
 from launchbench.report.overlay import draw_marks
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.report.svg import tell
@@ -45,13 +44,13 @@ MAX_ACROSS = 4
 """Panels of launch paths in a row."""
 
 
-def draw(
+def drawings(
     comparison: Comparison,
     points: pd.DataFrame | None,
     launch_path: str,
     published: Mapping[str, Sequence[Mark]] | None = None,
-) -> dict[str, dict[str, bytes]]:
-    """All figures: name to suffix (``svg``, ``png``) to file content.
+) -> Drawings:
+    """What draws the figures, by name.
 
     Args:
         comparison: what is compared.
@@ -60,12 +59,11 @@ def draw(
         published: marks of published figures, by the figure that has them.
     """
     marks = published or {}
-    with styled():
-        return {
-            "speedup": files_of(draw_speedup(comparison, marks.get("speedup", ()))),
-            "times": files_of(draw_times(comparison, marks.get("times", ()))),
-            "placements": files_of(draw_placements(comparison, points, launch_path)),
-        }
+    return {
+        "placements": lambda: draw_placements(comparison, points, launch_path),
+        "times": lambda: draw_times(comparison, marks.get("times", ())),
+        "speedup": lambda: draw_speedup(comparison, marks.get("speedup", ())),
+    }
 
 
 def draw_speedup(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure:

@@ -20,15 +20,14 @@ from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
-    files_of,
     gain_of,
     legend_columns,
     spread_out,
-    styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.drawn import Drawings
 from launchbench.report.lengths import Section
 from launchbench.report.svg import tell
 
@@ -43,10 +42,9 @@ _HEIGHT = 4.6
 _TICKS_US = (0, 0.5, 1, 10, 100, 1000)
 
 
-def draw(section: Section) -> dict[str, dict[str, bytes]]:
-    """Name of the figure -> suffix -> content of the file."""
-    with styled():
-        return {FIGURE: files_of(draw_kernel_length(section))}
+def drawings(section: Section) -> Drawings:
+    """What draws it, by its name."""
+    return {FIGURE: lambda: draw_kernel_length(section)}
 
 
 def draw_kernel_length(section: Section) -> Figure:

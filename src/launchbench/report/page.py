@@ -34,6 +34,7 @@ from launchbench.report import (
 from launchbench.report.between import cards_of_a_type
 from launchbench.report.cells import Link, Row, path_name
 from launchbench.report.comparison import SIMULATED, Comparison, load, read_table
+from launchbench.report.drawn import Drawings, draw
 from launchbench.report.origins import origins
 from launchbench.report.pointers import section
 from launchbench.report.protocols import protocols
@@ -104,6 +105,7 @@ def render(
     config_labels: Sequence[str],
     launch_counts: Sequence[int],
     with_published: bool = True,
+    processes: int = 1,
 ) -> Path:
     """Write ``comparison.html``, ``spread.csv``, ``figures/*.svg`` and ``figures/*.png`` under ``reports_dir``.
 
@@ -114,6 +116,7 @@ def render(
         config_labels: GPU labels that each get a column, in this order.
         launch_counts: values of N that each get rows.
         with_published: whether to show what others have published, from the same results folder.
+        processes: that draw figures at once.
 
     Returns:
         The path of the page.
@@ -133,11 +136,16 @@ def render(
     overlay = {name: marks(others, name, comparison.swept_paths, measured) for name in ("speedup", "times")}
     consists = anatomy.section(tables_dir, comparison)
     paid = anatomy.break_even_sentences(comparison, path)
-    drawn = figures.draw(comparison, points, path, overlay) | lengths_figure.draw(spun)
-    drawn |= clocks_figure.draw(spun)
-    drawn |= anatomy_figures.draw(consists, comparison, path) | decode_figure.draw(decoded)
     launched = paths.section(comparison, read_table(tables_dir, "unmeasured"))
-    drawn |= paths_figure.draw(comparison, launched.at)
+    drawings: Drawings = {
+        **figures.drawings(comparison, points, path, overlay),
+        **anatomy_figures.drawings(consists, comparison, path),
+        **lengths_figure.drawings(spun),
+        **clocks_figure.drawings(spun),
+        **decode_figure.drawings(decoded),
+        **paths_figure.drawings(comparison, launched.at),
+    }
+    drawn = draw(drawings, processes)
     for name, files in drawn.items():
         for suffix, data in files.items():
             write_atomically(reports_dir / "figures" / f"{name}.{suffix}", data)

@@ -20,12 +20,11 @@ from launchbench.report.drawing import (
     MAX_SERIES,
     WIDTH,
     empty_figure,
-    files_of,
-    styled,
     styles_of,
     watermark,
     wrapped,
 )
+from launchbench.report.drawn import Drawings
 from launchbench.report.svg import tell
 from launchbench.results.protocol import LAUNCH_PATHS, OTHER_CODE
 from launchbench.wording import with_interval
@@ -34,10 +33,9 @@ FIGURE = "launch_paths"
 _PANELS = (("loop_us", "loop: µs per launch"), ("replay_us", "replay: µs per node"))
 
 
-def draw(comparison: Comparison, at: int | None) -> dict[str, dict[str, bytes]]:
-    """Name of the figure -> suffix -> content of the file."""
-    with styled():
-        return {FIGURE: files_of(draw_paths(comparison, at))}
+def drawings(comparison: Comparison, at: int | None) -> Drawings:
+    """What draws it, by its name."""
+    return {FIGURE: lambda: draw_paths(comparison, at)}
 
 
 def draw_paths(comparison: Comparison, at: int | None) -> Figure:
