@@ -287,7 +287,8 @@ def _rows(
     """Rows of one block in the order in which they were timed; process: factors of the host and of the device."""
     placements, full, repetitions = layout
     modes = ("loop", "replay", *extra)
-    timed = [(mode, at) for at in range(placements) for mode in (modes if at < full else ("replay",))]
+    everywhere = [mode for mode in modes if mode in ("replay", "replay-queued")]
+    timed = [(mode, at) for at in range(placements) for mode in (modes if at < full else everywhere)]
     where = np.repeat([at for _, at in timed], repetitions)
     each = np.array([model.mode_us(mode, n, launch_path, kernel, at) for mode, at in timed])
     mode = np.repeat([mode for mode, _ in timed], repetitions)
