@@ -655,7 +655,7 @@ def test_protocol_hash_separates_paths_and_kernels(tmp_path: Path) -> None:
 
 
 def test_results_of_the_first_protocol_are_shown_with_their_one_sample() -> None:
-    shipped = Path(__file__).parents[2] / "results"
+    shipped = Path(__file__).parents[1] / "data" / "protocol-1"
     results, problems = read_results(shipped)
     first = [result for result in results if result.record.format == "launchbench-record/1"]
     assert problems == [] and len(first) == 4

@@ -830,4 +830,4 @@ def test_a_library_that_is_not_there_or_not_one(tmp_path: Path) -> None:
 
 
 def test_a_library_of_another_kind(tmp_path: Path) -> None:
-    assert "undefined symbol: launchbench_issue_driver" in why_not(compiled(tmp_path, "int x;"))
+    assert "undefined symbol: launchbench_host_ns" in why_not(compiled(tmp_path, "int x;"))

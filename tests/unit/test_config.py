@@ -207,8 +207,8 @@ def test_bounds(key: str, low: int, high: int) -> None:
 def test_no_more_full_placements_than_placements() -> None:
     expected = "placements: got 10; expected at least full_placements, which is 25"
     assert refused({"placements": 10}) == [expected]
-    expected = "full_placements: got 700; expected at most placements, which is 600"
-    assert refused({"full_placements": 700}) == [expected]
+    expected = "full_placements: got 701; expected at most placements, which is 700"
+    assert refused({"full_placements": 701}) == [expected]
     expected = "full_placements: got 25; expected at most placements, which is 10"
     assert refused({"placements": 10, "full_placements": 25}) == [expected]
     assert load({"placements": 10, "full_placements": 10}).full_placements == 10

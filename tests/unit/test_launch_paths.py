@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,8 +48,7 @@ def measure(bench: Bench, fault: str = "", hide: str = "", faults: list[Fault] |
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = bench.measure(faults, variables=variables)
-    for path in [*folders[0].iterdir(), folders[0]]:
-        path.unlink() if path.is_file() else path.rmdir()
+    shutil.rmtree(folders[0])
     return done
 
 

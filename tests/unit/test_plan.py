@@ -544,11 +544,11 @@ def test_links_to_folders_are_noticed_and_not_followed() -> None:
 
 def test_what_decides_a_measurement_is_pinned() -> None:
     assert json.loads(a_plan().protocol()) == {
-        "version": 3,
-        "placements": 600,
+        "version": 4,
+        "placements": 700,
         "full_placements": 25,
         "pool_mib": 512,
-        "repetitions": 4,
+        "repetitions": 3,
         "warmup_rounds": 5,
         "warmup_ms": 200,
         "launch_paths": ["native-driver", "cuda-python"],
