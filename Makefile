@@ -1,6 +1,6 @@
 # launchbench: the commands of the project. `make help` lists them.
 #
-# Needed on the machine: make, Python 3.11 or newer, a C++ compiler. Everything else is installed into .venv.
+# Needed on the machine: make, Python 3.11 to 3.13, a C++ compiler. Everything else is installed into .venv.
 # PYTHON=...           the Python to make .venv with, when the one that is found is not the one you want
 # CUDA=12, CUDA=13     the series of the CUDA packages; else the newest that the driver of this machine can run
 # SNAKEMAKE_FLAGS=...  more flags for Snakemake, for example SNAKEMAKE_FLAGS="--dry-run"

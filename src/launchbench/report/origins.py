@@ -80,7 +80,7 @@ def _protocol(protocol: Protocol) -> str:
     repeated = f"{protocol.repetitions} repetitions"
     if protocol.placements is not None:
         repeated += f" at each of {plural(protocol.placements, 'placement')}"
-    warm_up = f"{protocol.warmup_rounds} warm-up rounds or {protocol.warmup_ms} ms"
+    warm_up = f"{protocol.warmup_rounds} warm-up rounds and at least {protocol.warmup_ms} ms"
     return f"version {protocol.version}: {repeated} after {warm_up}"
 
 
