@@ -159,6 +159,7 @@ def test_break_even_is_told_also_where_it_never_comes(tmp_path: Path) -> None:
     assert np.isnan(line.get_ydata()[0]) and line.get_ydata()[1] == row["break_even_replays"]
     [never] = [tick for tick in axes.get_yticks() if axes.yaxis.get_major_formatter()(tick) == "never"]
     assert marks.get_ydata()[0] == never and axes.get_ylim()[1] > never
+    assert list(axes.get_yticks()[:3]) == [1, 2, 3]
 
 
 def test_one_trial_has_values_and_no_verdict(tmp_path: Path) -> None:

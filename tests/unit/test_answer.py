@@ -14,7 +14,9 @@ from launchbench.report.answer import answer
 from launchbench.report.cells import Cell, Table, count, quantity, row_anchor, spanned
 
 NO_CROSSOVERS = pd.DataFrame(columns=["card_name", "virtual", "verdict", "helps_until_us", "no_help_from_us"])
-NO_POINTS = pd.DataFrame(columns=["card_name", "virtual", "batch", "speedup", "repetitions_used"])
+NO_POINTS = pd.DataFrame(
+    columns=["card_name", "virtual", "batch", "speedup", "repetitions_used", "launches", "eager_us", "eager_issue_us"]
+)
 
 
 def row(
@@ -63,12 +65,19 @@ def test_where_graphs_stop_helping_and_a_real_step() -> None:
         columns=NO_CROSSOVERS.columns,
     )
     points = pd.DataFrame(
-        [("h200", False, 1, 6.19, 40), ("h200", False, 256, 1.09, 40), ("h200", False, 512, 9.0, 0)],
+        [
+            ("h200", False, 1, 6.19, 40, 459, 7000.0, 6990.0),
+            ("h200", False, 256, 1.09, 40, 459, 9000.0, 7000.0),
+            ("h200", False, 512, 9.0, 0, 459, 9000.0, 7000.0),
+        ],
         columns=NO_POINTS.columns,
     )
     text = told([], crossed, points)
     assert "kernels of 10 to 20 µs, and no longer with 20 to 50 µs (2 cards, in 2 of 3 cases)." in text
     assert text.endswith("runs 6.19 times as fast at batch 1, and 1.09 times at batch 256 (1 card).")
+    slowed = points.head(1).assign(speedup=11.0, eager_us=13000.0, eager_issue_us=12990.0)
+    text = told([], points=pd.concat([points, slowed], ignore_index=True))
+    assert text.endswith("(1 card); the host itself was faster or slower meanwhile, and the speed-ups vary with it.")
     assert told([]) == ""
 
 

@@ -47,6 +47,14 @@ def test_one_or_two_trials_have_no_interval(sample: list[float]) -> None:
     assert trials.ratio_between(sample, [1.0, 2.0, 3.0]).reason == trials.TOO_FEW_TRIALS
 
 
+def test_no_interval_of_a_time_reaches_below_zero() -> None:
+    sample = [[4.1, 6.2, 11.6], [1.0, 1.1, 1.2]]
+    plain, time = trials.mean(sample), trials.mean_time(sample)
+    assert plain.low[0] < 0 == time.low[0] and time.low[1] == plain.low[1] > 0
+    assert (time.value == plain.value).all() and (time.high == plain.high).all()
+    assert math.isnan(trials.mean_time([[3.0]]).low[0])
+
+
 def test_a_ratio_is_taken_within_each_trial() -> None:
     """A process that is slow as a whole slows loop and replay alike."""
     loop, replay = np.array([[40.0, 80.0, 60.0]]), np.array([[10.0, 20.1, 14.9]])

@@ -136,7 +136,7 @@ def _kernel(
     more = {job: node[job] - control[job] for job in node if job in control}
     if not more:
         return None, NO_CONTROL
-    estimate = _mean(more, n)
+    estimate = over_trials.single(over_trials.mean([[time / n for time in more.values()]]), len(more))
     if estimate.low is None:
         return estimate, estimate.reason
     return estimate, "" if estimate.low > 0 else WITHIN_NOISE
@@ -153,7 +153,7 @@ def _ratio(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate 
 def _mean(times: Mapping[str, float], divisor: int = 1) -> Estimate:
     if not times:
         return Estimate(math.nan)
-    return over_trials.single(over_trials.mean([[time / divisor for time in times.values()]]), len(times))
+    return over_trials.single(over_trials.mean_time([[time / divisor for time in times.values()]]), len(times))
 
 
 def _ends(name: str, estimate: Estimate | None, end: str = "_us") -> dict[str, float | None]:

@@ -106,7 +106,7 @@ def cell_figures(figures: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         placements=("placements", "sum"),
     )
     samples = [group.to_numpy(np.float64) for _, group in groups["gpu_us"]]
-    batch = _by_size(samples, trials.mean)
+    batch = _by_size(samples, trials.mean_time)
     result["gpu_us"], result["gpu_low_us"], result["gpu_high_us"] = batch.value, batch.low, batch.high
     result["reason"] = _reasons(samples, batch)
     return result.reset_index()[columns]

@@ -73,6 +73,12 @@ def mean(trials: ArrayLike) -> Batch:
     return Batch(value, value - half, value + half)
 
 
+def mean_time(trials: ArrayLike) -> Batch:
+    """As :func:`mean`, of figures that are never below zero: neither is the lower end."""
+    batch = mean(trials)
+    return Batch(batch.value, np.maximum(batch.low, 0.0), batch.high)
+
+
 def ratio(first: ArrayLike, second: ArrayLike) -> Batch:
     """First divided by second, trial by trial: geometric mean and t interval of the logarithms.
 

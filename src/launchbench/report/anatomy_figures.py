@@ -332,10 +332,13 @@ def _paid(axes: Axes, own: pd.DataFrame, style: dict[str, Any], never: float, ma
 
 def _never(axes: Axes, never: float, any_never: bool) -> None:
     axes.set_yscale("log")
-    decades = [10.0**power for power in range(int(math.log10(never)) + 1)]
+    # Within few decades the powers of ten alone would leave the axis with one or two numbers.
+    steps = (1, 2, 3, 5) if never < 500 else (1,)
+    levels = [step * 10.0**power for power in range(int(math.log10(never)) + 1) for step in steps]
+    levels = [level for level in levels if level < never / 2]
     if any_never:
         axes.axhline(never, color="0.45", linewidth=1, linestyle=":", zorder=1)
-    ticks = [*decades, never] if any_never else decades
+    ticks = [*levels, never] if any_never else levels
     axes.yaxis.set_major_locator(FixedLocator(ticks))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: "never" if value == never else number(value, 1)))

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from launchbench.report.comparison import SIMULATED, Comparison
+from launchbench.report.decode import restless
 from launchbench.report.explain import LOOP_OF
 from launchbench.wording import plural, several, span, whole
 
@@ -109,4 +110,6 @@ def _decode(points: pd.DataFrame) -> str:
     )
     if smallest["batch"].iloc[0] != largest["batch"].iloc[0]:
         text += f", and {_range(largest)} times at batch {largest['batch'].iloc[0]:,}"
+    if any(restless(own.to_dict("records")) for _, own in rows.groupby("card_name")):
+        return f"{text} ({cards}); the host itself was faster or slower meanwhile, and the speed-ups vary with it."
     return f"{text} ({cards})."

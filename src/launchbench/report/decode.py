@@ -40,6 +40,9 @@ UNLIKE = 1.25
 HOST_PERCENT = 90.0
 """As ``lengths_model``: where issuing fills this share of the GPU time, the host sets the pace."""
 
+CLOSE_TO_ONE = 1.1
+"""A speed-up below has a digit more, since the graph helps above 1.02."""
+
 MISSED = {"eager": "eager step", "graph": "replay", "speedup": "speed-up"}
 VERDICT_WORDS = {"helps": "helps", "no-help": "no longer helps", "cannot-tell": "cannot tell"}
 
@@ -109,14 +112,14 @@ def story(job: Row, points: list[Row]) -> list[str]:
         return ["decode.csv has no row of this run."]
     first = points[0]
     told = [_step(first), *_pace(first), *_predicted(job, first), *_bare(job, first)]
-    told += _restless(points)
+    told += restless(points)
     for width in sorted({int(point["width"]) for point in points}):
         own = sorted((point for point in points if point["width"] == width), key=lambda point: int(point["batch"]))
         told.append(f"Width {width:,}: {_until(own)}.")
     return told
 
 
-def _restless(points: list[Row]) -> list[str]:
+def restless(points: list[Row]) -> list[str]:
     """Steps of as many launches that cost the host unlike times: what it needs does not depend on the width."""
     smallest = min(int(point["batch"]) for point in points)
     points = [point for point in points if point["batch"] == smallest]
@@ -164,7 +167,8 @@ def _launches(row: Row) -> str:
 
 def speedup(point: Row) -> str:
     """Value and interval."""
-    return with_interval(point["speedup"], point["speedup_low"], point["speedup_high"])
+    digits = 4 if 1 <= point["speedup"] < CLOSE_TO_ONE else 3
+    return with_interval(point["speedup"], point["speedup_low"], point["speedup_high"], digits)
 
 
 def _pace(point: Row) -> list[str]:

@@ -201,18 +201,16 @@ def _events(model: Row, used: list[Row]) -> list[str]:
     if not model["nothing_used"]:
         return [*told, "No event pair around nothing can be used."]
     nothing, low, high = (model[f"nothing{end}_us"] for end in ("", "_low", "_high"))
-    text = (
-        f"Two events with nothing between them lie {with_interval(nothing, low, high)} µs apart, and recording the "
-        f"second and synchronizing takes the host {number(model['nothing_total_us'])} µs"
-    )
+    text = f"Two events with nothing between them lie {with_interval(nothing, low, high)} µs apart"
     if used:
         shortest = min(used, key=lambda cell: float(cell["replay_us"]))
         share = 100 * nothing / shortest["replay_us"]
         text += (
-            f": {number(share, 2)} % of the shortest time measured here, a replay at N = "
+            f", {number(share, 2)} % of the shortest time measured here, a replay at N = "
             f"{shortest['launch_count']:,} of {number(shortest['replay_us'])} µs"
         )
-    return [*told, f"{text}."]
+    host = f"Recording the second and synchronizing takes the host {number(model['nothing_total_us'])} µs."
+    return [*told, f"{text}. {host}"]
 
 
 # ---------------------------------------------------------------- kernel length

@@ -101,7 +101,12 @@ def _sentence(rows: list[Row], at: int) -> str:
     parts = []
     if same:
         best = min(same, key=lambda row: row["loop_us_per_launch"])
-        parts.append(f"at N = {at:,} the cheapest launch of the loop is by {best['launch_path']}, {_each(best)} µs.")
+        text = f"at N = {at:,} the cheapest launch of the loop is by {best['launch_path']}, {_each(best)} µs"
+        level = [row for row in same if row is not best and row["launch_path"] in NATIVE and _alike(row, best)]
+        if level:
+            told = several(f"{row['launch_path']} at {_each(row)} µs" for row in level)
+            text += f"; the intervals cannot tell {told} from it"
+        parts.append(f"{text}.")
     native = [row for row in same if row["launch_path"] in NATIVE]
     python = [row for row in same if row["launch_path"] not in NATIVE]
     if native and python:
@@ -121,11 +126,16 @@ def _each(row: Row) -> str:
 
 def _beside(row: Row, base: Row) -> str:
     """The difference per launch, where the intervals leave no doubt that there is one."""
-    ends = [one[f"loop_{end}_us"] for one in (row, base) for end in ("low", "high")]
     difference = row["loop_us_per_launch"] - base["loop_us_per_launch"]
-    if all(map(math.isfinite, ends)) and ends[0] <= ends[3] and ends[2] <= ends[1]:
+    if _alike(row, base):
         return f"{_each(row)} µs, which the intervals cannot tell apart"
     return f"{number(abs(difference))} µs {'more' if difference >= 0 else 'less'}"
+
+
+def _alike(row: Row, base: Row) -> bool:
+    """Whether both have intervals, and these overlap."""
+    ends = [one[f"loop_{end}_us"] for one in (row, base) for end in ("low", "high")]
+    return all(map(math.isfinite, ends)) and ends[0] <= ends[3] and ends[2] <= ends[1]
 
 
 def _label_sentence(group: pd.DataFrame, at: int) -> str:

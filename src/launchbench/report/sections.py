@@ -208,7 +208,8 @@ def one_off(comparison: Comparison) -> Table:
     caption = (
         "One-off costs of a graph (kernel tiny) and the replays that pay for them: median, in brackets the smallest "
         "and the largest sample. A figure without brackets is one sample, which in the first block of a job holds "
-        "what a process pays only once."
+        "what a process pays only once. Memory is by how much the free memory of the device fell: 0 where the graph "
+        "fitted into what the driver held already, not that it needs none."
     )
     told = f"{plural(len(rows), 'row')} are too many to list: smallest to largest card of each label."
     return Table("one-off", caption, head, body, any_simulated(rows), [told] if of_labels else [])
