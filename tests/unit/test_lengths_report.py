@@ -103,7 +103,7 @@ def test_until_which_length_the_graph_helps_and_why(tmp_path: Path) -> None:
     assert "issuing a launch takes the host 4.00 µs, between two queued launches the device needs 2.0" in model
     assert "between two nodes of a graph it needs 0.75" in model and "by less than 0.1 %" in model
     assert why.startswith(
-        "With kernels shorter than 2.00 µs the host sets the loop's pace and the graph saves up to 3.25"
+        "By the model, with kernels shorter than 2.00 µs the host sets the loop's pace and the graph saves up to 3.25"
     )
     assert "what is left to save is 1.25 µs a kernel, however long that is: 1.3 % of kernels of 100 µs." in why
     assert missing == "Not timed, because the kernels alone take too long: 200 µs at N = 512."

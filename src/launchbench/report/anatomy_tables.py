@@ -54,7 +54,7 @@ def parts(section: Section) -> Table:
         ("host: issue", "µs per launch, host clock"),
         ("device: queued", "µs per launch that is queued behind a gate, GPU time by events"),
         ("device: node", "µs per node of a graph that is launched behind a gate, GPU time by events"),
-        ("host: graph call", "µs for one graph launch of N nodes, issued from Python"),
+        ("host: graph call", "µs for one graph launch of N nodes; from Python before version 4 of the protocol"),
         ("kernel itself", "µs: a node of tiny less one of the control, same processes"),
         ("the loop waits for", "by the interval of issue / queued"),
     )

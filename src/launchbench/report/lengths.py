@@ -283,8 +283,9 @@ def _model(model: Row) -> list[str]:
         return told
     if issue > pace:
         told.append(
-            f"With kernels shorter than {number(issue - pace)} µs the host sets the loop's pace and the graph saves "
-            f"up to {number(issue - node)} µs a launch; with longer ones the device does, and {_left(pace, node)}"
+            f"By the model, with kernels shorter than {number(issue - pace)} µs the host sets the loop's pace and the "
+            f"graph saves up to {number(issue - node)} µs a launch; with longer ones the device does, and "
+            f"{_left(pace, node)}"
         )
     else:
         told.append(f"The device sets the loop's pace even with the shortest kernels, so {_left(pace, node)}")

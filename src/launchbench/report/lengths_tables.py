@@ -7,6 +7,7 @@ import math
 import pandas as pd
 
 from launchbench.aggregate import stats
+from launchbench.aggregate.lengths_model import AHEAD, IN_FLIGHT
 from launchbench.report.cells import RAW_DATA, Cell, Row, Table, any_simulated, count, cut, heads, of_run, quantity
 from launchbench.report.extra import MAX_ROWS, Files
 from launchbench.wording import UNKNOWN, number, shortened, with_interval
@@ -30,7 +31,7 @@ def clock_table(cells: pd.DataFrame) -> Table:
         ("issue, µs", "host clock without synchronize: until the last launch call returned, median [95 % interval]"),
         ("GPU, µs", "between two CUDA events around the loop, median [95 % interval]"),
         ("total, µs", "host clock with synchronize, median [95 % interval]"),
-        ("host ahead", "launches that were issued and not executed when the last call returned"),
+        ("host ahead, launches", "issued and not executed when the last call returned"),
         ("pace set by", "who the other one waits for"),
         ("graph: call, µs", "host clock: the graph launch call, without synchronize"),
         ("graph: total, µs", "host clock with synchronize"),
@@ -41,7 +42,11 @@ def clock_table(cells: pd.DataFrame) -> Table:
         graph = [estimate(row, name) for name in ("replay_issue", "replay_total")]
         pace = Cell(PACE_WORDS[row["pace"]], row["pace_reason"])
         body.append([*_place(row), _chosen(row["work_us"]), *figures, quantity(row["ahead"]), pace, *graph])
-    caption = "Exercise 5: one loop by two clocks, with and without a synchronize."
+    caption = (
+        "Exercise 5: one loop by two clocks, with and without a synchronize. The host is said to set the pace where "
+        f"issuing fills at least {100 * AHEAD:.0f} % of the GPU time or the device is at most {IN_FLIGHT:g} launches "
+        "behind, so beside the border of the model this can differ from it."
+    )
     return Table("clocks", caption, head, body, any_simulated(cells), cut(len(cells), MAX_ROWS, "lengths.csv"))
 
 

@@ -56,7 +56,11 @@ def protocols(comparison: Comparison, results_dir: Path, links: Links) -> Table:
         ("warm-up, ms", "or for at least this long"),
         RAW_DATA,
     )
-    caption = "How each row was timed. Rows of different protocols are never averaged."
+    caption = (
+        "How each row was timed. Rows of different protocols are never averaged. From version 3 on tiny is timed at "
+        "all placements on one launch path of a job, the first native one; every other block has the fewer of "
+        "\N{LEFT DOUBLE QUOTATION MARK}in every mode\N{RIGHT DOUBLE QUOTATION MARK}."
+    )
     notes = cut(len(rows), MAX_ROWS, "summary.csv")
     return Table("protocols", caption, head, body, notes=notes)
 

@@ -279,7 +279,7 @@ def fit_lines(comparison: Comparison) -> Table:
         ("largest residual, %", "of the point"),
         "verdict",
     )
-    caption = "Straight lines of GPU time over N: time = fixed + N x per launch or node."
+    caption = "Straight lines of GPU time over N: time = fixed + N \N{MULTIPLICATION SIGN} per launch or node."
     return Table("fits", caption, head, body, any_simulated(rows), cut(len(rows), MAX_ROWS, "fits.csv"))
 
 
