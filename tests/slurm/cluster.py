@@ -100,6 +100,7 @@ class Cluster:
             config.write_text(environment[VARIABLE])
             clock = environment["PYTHONPATH"].split(os.pathsep)[0]
             variables = {VARIABLE: config, "LD_LIBRARY_PATH": self.gpu.folder, "PYTHONPATH": f"{clock}:$PYTHONPATH"}
+            variables["LD_PRELOAD"] = environment["LD_PRELOAD"]
             lines = [f'echo "export {name}={value}"' for name, value in variables.items()]
         # The task of a job is given what this prints, in the environment of the task.
         (self.folder / f"{node}.prolog").write_text("".join(f"{line}\n" for line in lines))

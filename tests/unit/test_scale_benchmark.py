@@ -26,7 +26,7 @@ def test_every_result_says_that_it_is_simulated(scale: ModuleType, tmp_path: Pat
     assert all(result.record.device.virtual for result in results)
     assert {(result.site, result.record.device.name) for result in results} == {("simulated", DEVICE_NAME)}
     assert len({result.record.run_id for result in results}) == len(results)
-    assert {len(result.raw) for result in results} == {4100}
+    assert {len(result.raw) for result in results} == {4500}
 
 
 def test_the_table_has_a_row_for_each_step_and_the_growth(scale: ModuleType) -> None:
