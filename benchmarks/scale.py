@@ -1,7 +1,7 @@
 """How do planning, aggregation and report grow with the number of cards?
 
-Makes a study of simulated cards (4 N, 3 trials each, raw files of about the real size: 4,500 repetitions a job) in a copy
-of the project and times each step in a process of its own: wall clock, processor time, and the largest resident
+Makes a study of simulated cards (4 N, 3 trials each, raw files of about the real size: 4,500 repetitions a job) in a
+copy of the project and times each step in a process of its own: wall clock, processor time, and the largest resident
 memory of it and its children.
 
     PYTHONPATH=src:. python benchmarks/scale.py --cards 10 100 1000 --work /tmp/scale --out scale.json
