@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -14,19 +13,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from launchbench.report.drawing import (
-    MAX_PANELS,
-    MAX_SERIES,
-    WIDTH,
     empty_figure,
     legend_columns,
-    spread_out,
-    styles_of,
     watermark,
     wrapped,
 )
 from launchbench.report.drawn import Drawings
 from launchbench.report.lengths import Section
-from launchbench.report.lengths_figure import over_lengths, series_names
+from launchbench.report.lengths_panels import panels
 from launchbench.report.svg import tell
 from launchbench.wording import number
 
@@ -36,7 +30,6 @@ _CLOCKS: tuple[tuple[str, str, Any, str | None], ...] = (
     ("loop_issue", "host clock until the last launch call returned", "dotted", "white"),
     ("loop", "GPU time by events", "solid", None),
 )
-_HEIGHT = 4.6
 
 
 def drawings(section: Section) -> Drawings:
@@ -46,20 +39,11 @@ def drawings(section: Section) -> Drawings:
 
 def draw_clocks(section: Section) -> Figure:
     """Both clocks per launch over kernel length, one panel per N; the total is left out: it lies on the GPU time."""
-    used = section.cells[section.cells["repetitions_used"] > 0]
-    counts = spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
-    if not counts:
+    made = panels(section)
+    if made is None:
         return empty_figure()
-    named = used.assign(series=series_names(section, used))
-    styles = dict(list(styles_of(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
-    figure, grid = plt.subplots(
-        1, len(counts), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
-    )
-    for axes, count in zip(grid[0], counts, strict=True):
-        over_lengths(axes, count)
-        rows = named[named["launch_count"] == count]
-        for name, style in styles.items():
-            own = rows[rows["series"] == name].sort_values("kernel_us")
+    for count, axes in made.axes.items():
+        for name, style, own in made.series(count):
             for column, clock, dashes, fill in _CLOCKS:
                 look = {**style, "linestyle": dashes, "markerfacecolor": fill or style["color"]}
                 if section.many:
@@ -68,7 +52,8 @@ def draw_clocks(section: Section) -> Figure:
                     _line(axes, own, column, look, f"{name}, {clock}")
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
-    grid[0, 0].set_ylabel("time of the loop / N (µs)")
+    made.first.set_ylabel("time of the loop / N (µs)")
+    figure, styles = made.figure, made.styles
     handles = [Line2D([], [], label=wrapped(name), **{**style, "linestyle": "none"}) for name, style in styles.items()]
     keys = [
         Line2D([], [], color="0.3", marker="o", linestyle=dashes, markerfacecolor=fill or "0.3", label=clock)

@@ -311,31 +311,28 @@ def _trust(model: Row) -> str:
 def alternative(section: Section) -> str:
     """What the figure shows, for those who do not see it."""
     title = "Speed-up of graph replay over the stream loop against kernel length, one panel per N."
-    used = section.cells[section.cells["repetitions_used"] > 0]
-    if used.empty:
-        return f"{title} No results yet."
-    told = []
-    for (card, count), rows in used.groupby(["card_name", "launch_count"], sort=False):
-        ordered = rows.sort_values("kernel_us")
-        first, last = ordered.iloc[0], ordered.iloc[-1]
-        ends = [f"{number(end['speedup'])} with kernels of {end['kernel_us']:,g} µs" for end in (first, last)]
-        told.append(f"{card} at N = {count:,} {' to '.join(ends)}")
-    return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}."
+    return _from_end_to_end(section, title, " to ".join, lambda end: f"{number(end['speedup'])} with ")
 
 
 def clocks_alternative(section: Section) -> str:
     """What the figure of the two clocks shows."""
     title = "Time of the loop per launch by the host's clock without a synchronize and by events over kernel length."
+
+    def told(end: Row) -> str:
+        issue, gpu = (number(end[name] / end["launch_count"]) for name in ("loop_issue_us", "loop_us"))
+        return f"issue {issue} µs and events {gpu} µs with "
+
+    return _from_end_to_end(section, title, lambda ends: ", ".join(dict.fromkeys(ends)), told)
+
+
+def _from_end_to_end(section: Section, title: str, join: Callable[[list[str]], str], told: Callable[[Row], str]) -> str:
+    """The shortest and the longest kernels of each card and N that were timed, after the title."""
     used = section.cells[section.cells["repetitions_used"] > 0]
     if used.empty:
         return f"{title} No results yet."
-    told = []
+    each = []
     for (card, count), rows in used.groupby(["card_name", "launch_count"], sort=False):
-        ordered = rows.sort_values("kernel_us")
-        ends = [
-            f"issue {number(end['loop_issue_us'] / count)} µs and events {number(end['loop_us'] / count)} µs with "
-            f"kernels of {end['kernel_us']:,g} µs"
-            for end in (ordered.iloc[0], ordered.iloc[-1])
-        ]
-        told.append(f"{card} at N = {count:,} {', '.join(dict.fromkeys(ends))}")
-    return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}."
+        ordered = rows.sort_values("kernel_us").to_dict("records")
+        ends = [f"{told(end)}kernels of {end['kernel_us']:,g} µs" for end in (ordered[0], ordered[-1])]
+        each.append(f"{card} at N = {count:,} {join(ends)}")
+    return f"{title} {'; '.join(each[: 3 * MANY_CARDS])}."

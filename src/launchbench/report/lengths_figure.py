@@ -4,42 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from launchbench.aggregate.lengths_model import LengthModel
-from launchbench.report.cells import label_name
 from launchbench.report.drawing import (
-    MAX_PANELS,
-    MAX_SERIES,
-    WIDTH,
     empty_figure,
     gain_of,
     legend_columns,
-    spread_out,
-    styles_of,
     watermark,
     wrapped,
 )
 from launchbench.report.drawn import Drawings
 from launchbench.report.lengths import Section
+from launchbench.report.lengths_panels import LINEAR_BELOW_US, panels
 from launchbench.report.svg import tell
 
 FIGURE = "kernel_length"
-LINEAR_BELOW_US = 0.5
-"""A logarithmic axis has no place for kernels of no length: below the shortest other one it is linear."""
-
 MAX_NAMED = 4
 """Crossovers named in a panel; the table has all."""
-
-_HEIGHT = 4.6
-_TICKS_US = (0, 0.5, 1, 10, 100, 1000)
 
 
 def drawings(section: Section) -> Drawings:
@@ -49,54 +36,24 @@ def drawings(section: Section) -> Drawings:
 
 def draw_kernel_length(section: Section) -> Figure:
     """Speed-up over kernel length, one panel per N: marks with intervals, lines for the model, crossovers named."""
-    used = section.cells[section.cells["repetitions_used"] > 0]
-    counts = spread_out(sorted(set(used["launch_count"])), MAX_PANELS)
-    if not counts:
+    made = panels(section)
+    if made is None:
         return empty_figure()
-    named = used.assign(series=series_names(section, used))
-    styles = dict(list(styles_of(list(dict.fromkeys(named["series"]))).items())[:MAX_SERIES])
-    figure, grid = plt.subplots(
-        1, len(counts), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
-    )
-    for axes, count in zip(grid[0], counts, strict=True):
-        over_lengths(axes, count)
+    for count, axes in made.axes.items():
         axes.axhline(1, color="0.45", linewidth=1, linestyle=":", zorder=1)
-        rows = named[named["launch_count"] == count]
-        for name, style in styles.items():
-            own = rows[rows["series"] == name].sort_values("kernel_us")
+        for _, style, own in made.series(count):
             if section.many:
                 _band(axes, own, style)
             elif len(own):
                 _marks(axes, own, style)
                 _model(axes, section, own, style)
         if not section.many:
-            _name_crossovers(axes, section, count, styles)
-    grid[0, 0].set_ylabel("speed-up of the graph\n(loop time / replay time)")
-    for axes in grid[0]:
+            _name_crossovers(axes, section, count, made.styles)
+    made.first.set_ylabel("speed-up of the graph\n(loop time / replay time)")
+    for axes in made.axes.values():
         axes.set_ylim(bottom=0)
-    _legend(figure, section, styles)
-    return figure
-
-
-def series_names(section: Section, rows: pd.DataFrame) -> list[str]:
-    """What each row is drawn as: its card, or its label where there are many cards."""
-    if not section.many:
-        return list(rows["card_name"])
-    return [label_name(label, bool(virtual)) for label, virtual in zip(rows["label"], rows["virtual"], strict=True)]
-
-
-def over_lengths(axes: Axes, count: int) -> None:
-    """An axis of kernel lengths from nothing on, under the title of its N."""
-    axes.set_xscale("symlog", linthresh=LINEAR_BELOW_US, linscale=0.35)
-    axes.xaxis.set_major_locator(FixedLocator(list(_TICKS_US)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.tick_params(axis="x", rotation=45)
-    axes.set_xlim(-0.1, 1500)
-    axes.set_xlabel("kernel length (µs)")
-    axes.set_title(f"N = {count:,}")
-    axes.grid(True, color="0.9")
-    axes.set_axisbelow(True)
+    _legend(made.figure, section, made.styles)
+    return made.figure
 
 
 def _marks(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
