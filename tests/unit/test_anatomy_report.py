@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from launchbench.aggregate.join import Tables, aggregate
-from launchbench.report import anatomy, anatomy_figures, anatomy_tables, sections
+from launchbench.report import anatomy, anatomy_figures, anatomy_tables, placements, sections
 from launchbench.report.anatomy import Section, make_section
 from launchbench.report.cells import Table
 from launchbench.report.comparison import Comparison, compare
@@ -121,18 +121,44 @@ def test_what_a_ratio_of_times_says(low: float, high: float, words: str) -> None
 
 
 def test_placements_say_what_one_buffer_is_worth(two_cards: Made) -> None:
-    t4, h100 = anatomy.placement_sentences(two_cards[0])
+    t4, h100 = placements.placement_sentences(two_cards[0])
     assert (
-        t4.startswith("t4: a node of tiny differs by 4") and "over 12 placements at N = 512; one of the control" in t4
+        t4.startswith("t4: a node of tiny differs by 4")
+        and "over 12 placements at N = 512 (timed behind a gate); one of the control" in t4
     )
     assert re.search(r"can be off the mean by 2[01] %, however often it repeats\.$", t4)
     assert h100.startswith("h100: a node of tiny differs by 4.")
 
 
+@pytest.mark.parametrize("lost", [[], ["empty"], ["tiny", "empty"]])
+def test_a_node_is_timed_behind_a_gate_or_said_not_to_be(tmp_path: Path, lost: list[str]) -> None:
+    write_modes(tmp_path, (64, 512), label="t4")
+    _, comparison, made = load(tmp_path, ["t4"])
+    modes = made.modes
+    plain, gated, here = (modes["mode"] == "replay", modes["mode"] == "replay-queued", modes["launch_count"] == 512)
+    modes.loc[plain, "spread_percent"] = 70.0
+    modes.loc[gated, "spread_percent"] = 7.0
+    modes.loc[gated & here & modes["kernel"].isin(lost), ["gpu_us", "spread_percent"]] = np.nan
+    section = make_section(made.anatomy, modes, comparison)
+    rows = placements.node_rows(section)
+    assert len(rows) == 4, "each kernel and N once"
+    [told] = placements.placement_sentences(section)
+    table = {(row[1], row[2]): (row[4], row[7]) for row in texts(anatomy_tables.placements(section))}
+    assert table["tiny", "64"] == table["empty (control)", "64"] == ("behind a gate", "7.0 %")
+    if lost:
+        # Never one kernel by one mode and the other by the other.
+        assert "differs by 70 % over 12 placements at N = 512 (plain replays); one of the control differs by 70" in told
+        assert table["tiny", "512"] == table["empty (control)", "512"] == ("plain replays", "70 %")
+        assert placements.plain_note(rows).startswith("Not timed behind a gate: t4 at N = 512: these are plain replays")
+    else:
+        assert "differs by 7.0 % over 12 placements at N = 512 (timed behind a gate)" in told
+        assert placements.plain_note(rows) == ""
+
+
 @pytest.mark.parametrize(("low", "high", "percent"), [(9.0, 13.0, 30), (6.0, 11.0, 40)])
 def test_the_placement_farthest_from_the_mean_counts(low: float, high: float, percent: float) -> None:
     modes = pd.DataFrame({"gpu_us": [10.0], "placement_low_us": [low], "placement_high_us": [high]})
-    assert anatomy.off_by(modes).tolist() == pytest.approx([percent])
+    assert placements.off_by(modes).tolist() == pytest.approx([percent])
 
 
 def test_a_place_that_does_not_matter_is_not_said_to(tmp_path: Path) -> None:
@@ -141,7 +167,7 @@ def test_a_place_that_does_not_matter_is_not_said_to(tmp_path: Path) -> None:
     made.modes.loc[made.modes["kernel"] == "empty", "placement_high_us"] *= 1.2
     made.modes.loc[made.modes["kernel"] == "empty", "spread_percent"] = 20.0
     comparison = compare(made.summary, made.trials, made.fits, made.gaps, ["t4"], (64,))
-    [told] = anatomy.placement_sentences(make_section(made.anatomy, made.modes, comparison))
+    [told] = placements.placement_sentences(make_section(made.anatomy, made.modes, comparison))
     assert told.endswith("That is no more than the control's, so where the buffer lies does not show here.")
 
 
@@ -179,7 +205,7 @@ def test_old_results_say_what_was_not_measured_then(tmp_path: Path) -> None:
     section, comparison, _ = load(tmp_path)
     assert section.unmeasured == ["t4"]
     assert anatomy.anatomy_sentences(section) == anatomy.ladder_sentences(section) == []
-    assert anatomy.placement_sentences(section) == []
+    assert placements.placement_sentences(section) == []
     assert not anatomy_tables.parts(section).rows and not anatomy_tables.ladder(section).rows
     for drawing in (anatomy_figures.draw_anatomy, anatomy_figures.draw_ladder):
         assert written(drawing(section)) == NO_RESULTS
@@ -220,10 +246,10 @@ def test_the_tables_hold_the_model(two_cards: Made) -> None:
 def test_the_table_of_placements(two_cards: Made) -> None:
     table = anatomy_tables.placements(two_cards[0])
     row = row_of(table, "t4", "tiny", "4,096")
-    assert row[3] == "12"
-    assert [value(cell) for cell in row[4:6]] == pytest.approx([0.8 * T4.node, 1.2 * T4.node], rel=0.03)
-    assert value(row[6]) == pytest.approx(40, abs=3) and value(row[7]) == pytest.approx(20, abs=2)
-    assert value(row_of(table, "t4", "empty (control)", "4,096")[6]) < 3
+    assert row[3:5] == ["12", "behind a gate"]
+    assert [value(cell) for cell in row[5:7]] == pytest.approx([0.8 * T4.node, 1.2 * T4.node], rel=0.03)
+    assert value(row[7]) == pytest.approx(40, abs=3) and value(row[8]) == pytest.approx(20, abs=2)
+    assert value(row_of(table, "t4", "empty (control)", "4,096")[7]) < 3
 
 
 def test_what_was_disturbed_is_listed_with_its_reason(tmp_path: Path) -> None:

@@ -144,6 +144,27 @@ def test_every_placement_of_every_trial_is_one_mark(tmp_path: Path) -> None:
     assert steps[:3] == pytest.approx([steps[0]] * 3)
 
 
+def test_nodes_are_drawn_behind_a_gate_where_every_job_has_that(tmp_path: Path) -> None:
+    def without(record: dict[str, object], raw: pd.DataFrame) -> pd.DataFrame:
+        return raw[(raw["mode"] != "replay-queued") | (record["trial"] != 2)]
+
+    write_sweep(tmp_path, (8,), trials=2, modes=("replay-queued",), label="t4")
+    write_sweep(tmp_path, (8,), trials=2, modes=("replay-queued",), label="h100", card=1, edit=without)
+    comparison, points = load(tmp_path)
+    nodes = points[points["mode"] != "loop"]
+    assert nodes.groupby("card_name")["mode"].unique().map(list).to_dict() == {
+        "t4": ["replay-queued"],
+        "h100": ["replay"],
+    }
+    assert nodes.groupby("card_name").size().to_dict() == {"t4": 8, "h100": 8}
+    figure = figures.draw_placements(comparison, points, "native-driver")
+    assert figure.axes[1].get_ylabel() == "replay: µs per node"
+    assert "node: behind a gate; plain replays of h100" in all_text(figure)
+    own = points[points["card_name"] == "t4"]
+    figure = figures.draw_placements(comparison, own, "native-driver")
+    assert figure.axes[1].get_ylabel() == "node behind a gate: µs"
+
+
 def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
     for card in range(12):
         model = CostModel(issue=4 + card / 10)

@@ -23,7 +23,7 @@ from launchbench.report.comparison import Comparison, read_table
 from launchbench.report.explain import by_label, pays
 from launchbench.results.anatomy_columns import CANNOT_TELL, DEVICE_PACE, HOST_ISSUE, PAST_DEPTH
 from launchbench.results.protocol import COMPARED_MODES, QUEUE_DEPTH
-from launchbench.wording import number, plural, several, span, whole, with_interval
+from launchbench.wording import plural, several, span, whole, with_interval
 
 LADDER = ("loop", "loop-dependent", "replay", "replay-dependent", "fused-memory", "fused-register")
 """Modes from the dearest to the cheapest, as a rule."""
@@ -176,7 +176,8 @@ def _at(own: pd.DataFrame, rows: pd.DataFrame, with_reasons: bool) -> str:
     return f"at N = {count:,} ({', '.join(parts)})"
 
 
-def _headline(rows: pd.DataFrame, at: int | None) -> pd.DataFrame:
+def headline(rows: pd.DataFrame, at: int | None) -> pd.DataFrame:
+    """The rows at that N, else those at the largest."""
     here = rows[rows["launch_count"] == at]
     return here if len(here) else rows[rows["launch_count"] == rows["launch_count"].max()]
 
@@ -187,7 +188,7 @@ def has_kernel(rows: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _kernel(rows: pd.DataFrame, at: int | None) -> list[str]:
-    own = _headline(rows, at)
+    own = headline(rows, at)
     count = own["launch_count"].iloc[0]
     known, unknown = own[has_kernel(own)], own[~has_kernel(own)]
     told = []
@@ -218,7 +219,7 @@ def ladder_sentences(section: Section) -> Sentences:
     return [
         (name, [*_edges(section, name, rows), *_floor(section, name, rows)])
         for name in section.told
-        if len(rows := _headline(section.rows(name), section.at))
+        if len(rows := headline(section.rows(name), section.at))
     ]
 
 
@@ -283,44 +284,7 @@ def _floor(section: Section, name: str, rows: pd.DataFrame) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------- placements, break-even
-
-
-def placement_sentences(section: Section) -> list[str]:
-    """How far placements lie apart, for tiny and for the control, and what that means for one buffer."""
-    told = []
-    for name in section.names:
-        both = [_spread(section, name, kernel) for kernel in ("tiny", "empty")]
-        if tiny := both[0]:
-            told.append(f"{name}: {tiny[0]}{f'; {both[1][0]}' if both[1] else ''}. {_one_buffer(tiny, both[1])}")
-    return told
-
-
-def _spread(section: Section, name: str, kernel: str) -> tuple[str, float, float] | None:
-    own = section.mode(name, "replay", kernel)
-    own = _headline(own[own["spread_percent"].notna()], section.at)
-    if own.empty:
-        return None
-    what = "a node of tiny" if kernel == "tiny" else "one of the control"
-    spread = span(own["spread_percent"], 2)
-    over = plural(int(own["placements"].sum()), "placement")
-    text = f"{what} differs by {spread} % over {over}"
-    text += f" at N = {own['launch_count'].iloc[0]:,}" if kernel == "tiny" else ""
-    return text, float(own["spread_percent"].max()), float(off_by(own).max())
-
-
-def off_by(modes: pd.DataFrame) -> pd.Series[float]:
-    """By how many percent a single placement can be off the mean."""
-    high = modes["placement_high_us"] / modes["gpu_us"] - 1
-    low = 1 - modes["placement_low_us"] / modes["gpu_us"]
-    return 100 * pd.concat([high, low], axis=1).max(axis=1)
-
-
-def _one_buffer(tiny: tuple[str, float, float], control: tuple[str, float, float] | None) -> str:
-    off = f"a benchmark with one buffer can be off the mean by {number(tiny[2], 2)} %, however often it repeats"
-    if control is not None and tiny[1] <= control[1]:
-        return "That is no more than the control's, so where the buffer lies does not show here."
-    return f"So {off}."
+# ---------------------------------------------------------------- break-even
 
 
 def break_even_sentences(comparison: Comparison, launch_path: str) -> list[str]:
@@ -341,7 +305,7 @@ def alternatives(section: Section, comparison: Comparison, launch_path: str, tol
     anatomy = [f"{name}: {' '.join(lines)}" for name, lines in anatomy_sentences(section)]
     rungs = "Time per launch, node or increment over N, both axes logarithmic, from the loop down to a fused kernel."
     ladder = [
-        f"{name} at N = {_headline(section.rows(name), section.at)['launch_count'].iloc[0]:,}: {_rungs(section, name)}"
+        f"{name} at N = {headline(section.rows(name), section.at)['launch_count'].iloc[0]:,}: {_rungs(section, name)}"
         for name in section.told
     ]
     pays_title = "Replays until a graph has paid for itself over N, and what making one and updating one costs."
@@ -357,7 +321,7 @@ def _rungs(section: Section, name: str) -> str:
     told = []
     for mode in LADDER:
         own = section.mode(name, mode)
-        own = _headline(own[own["gpu_us"].notna()], section.at)
+        own = headline(own[own["gpu_us"].notna()], section.at)
         told.append(f"{mode} {span(own['each_us'])} µs" if len(own) else f"{mode} {missing(section, name, mode)}")
     return ", ".join(told)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pandas as pd
 
 from launchbench.aggregate.trial_table import NOT_TIMED
-from launchbench.report.anatomy import LADDER, MAX_REASONS, NO_JOB, Section, figure_of, has_kernel, off_by
+from launchbench.report.anatomy import LADDER, MAX_REASONS, NO_JOB, Section, figure_of, has_kernel
 from launchbench.report.cells import (
     Cell,
     Table,
@@ -25,6 +25,7 @@ from launchbench.report.cells import (
     row_link,
 )
 from launchbench.report.comparison import Comparison
+from launchbench.report.placements import PLAIN, node_rows, off_by
 from launchbench.results.anatomy_columns import CANNOT_TELL
 from launchbench.results.protocol import KERNELS
 from launchbench.wording import UNKNOWN, plural, several, shortened, span
@@ -85,9 +86,9 @@ def ladder(section: Section) -> Table:
 
 
 def placements(section: Section) -> Table:
-    """How far placements of the buffer lie apart in a replay."""
+    """How far placements of the buffer lie apart, for a node."""
     body = []
-    replays = section.modes[section.modes["mode"] == "replay"]
+    replays = node_rows(section)
     for name, kernel, at, rows in _groups(replays, section.names):
         low, high = (rows[f"placement_{end}_us"] / at for end in ("low", "high"))
         known = rows[rows["spread_percent"].notna()]
@@ -99,15 +100,17 @@ def placements(section: Section) -> Table:
         )
         numbers = (quantity(end) for end in (low.min(), high.max()))
         who = _who(name, kernel, at, rows, section)
-        body.append([*who, count(int(rows["placements"].sum())), *numbers, spread, off])
+        timed = Cell("plain replays" if rows["mode"].iloc[0] == PLAIN else "behind a gate")
+        body.append([*who, count(int(rows["placements"].sum())), timed, *numbers, spread, off])
     head = heads(
         *("card", "kernel", "N", "placements"),
+        ("timed", "behind a gate: the interval holds nothing of the host"),
         ("smallest, µs per node", "smallest median of a placement, of all trials"),
         ("largest, µs per node", "largest median of a placement"),
         ("spread", "(largest - smallest) / mean; more placements show more of it"),
         ("one buffer is off by up to", "the placement that is farthest from the mean"),
     )
-    caption = "A node of a replay over the placements of the buffer, all trials together: tiny, and the control."
+    caption = "A node over the placements of the buffer, all trials together: tiny, and the control."
     return _table("spread-of-placements", caption, head, body, section, "modes.csv")
 
 

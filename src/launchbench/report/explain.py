@@ -308,24 +308,6 @@ def _ends(group: pd.DataFrame, names: tuple[str, ...], word: dict[str, str]) -> 
     return ", ".join(told)
 
 
-def alt_placements(comparison: Comparison, points: pd.DataFrame | None, launch_path: str) -> str:
-    """What the figure of placements shows; ``points`` has its marks."""
-    title = "Every placement of the buffer, loop in µs per launch and replay in µs per node, by N, card and trial."
-    if points is None or points.empty:
-        return f"{title} {'Figures of the cards of each label.' if comparison.many else 'No results yet.'}"
-    left_out = int((~points["used"]).sum())
-    at = comparison.headline_count(launch_path)
-    here = points[points["used"] & (points["launch_count"] == at)]
-    told = []
-    for card in comparison.cards:
-        own = here[here["card_name"] == card]
-        loop, replay = (span(own.loc[own["mode"] == mode, "each_us"]) for mode in ("loop", "replay"))
-        if len(own):
-            told.append(f"{card} loop {loop}, replay {replay}")
-    flagged = f" {plural(left_out, 'flagged timing')} drawn hollow." if left_out else ""
-    return f"{title} {launch_path}, smallest to largest at N = {at:,}: {'; '.join(told)}.{flagged}"
-
-
 def intervals(comparison: Comparison) -> str:
     """What the intervals stand on, and which cards have none for want of trials."""
     text = (

@@ -33,9 +33,10 @@ from launchbench.report.drawing import (
 )
 from launchbench.report.drawn import Drawings
 from launchbench.report.overlay import draw_marks
+from launchbench.report.placements import GATED, PLAIN
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.report.svg import tell
-from launchbench.wording import number, with_interval
+from launchbench.wording import number, several, shortened, with_interval
 
 MAX_MARKS = 2000
 """More marks than this are drawn as an image inside the SVG, where each would take 120 bytes."""
@@ -49,6 +50,7 @@ def drawings(
     points: pd.DataFrame | None,
     launch_path: str,
     published: Mapping[str, Sequence[Mark]] | None = None,
+    nodes: pd.DataFrame | None = None,
 ) -> Drawings:
     """What draws the figures, by name.
 
@@ -57,10 +59,11 @@ def drawings(
         points: marks as :func:`launchbench.report.placements.marks` gives them; None where there are too many.
         launch_path: the path whose placements are drawn.
         published: marks of published figures, by the figure that has them.
+        nodes: rows of :func:`launchbench.report.placements.node_rows`, drawn for many cards.
     """
     marks = published or {}
     return {
-        "placements": lambda: draw_placements(comparison, points, launch_path),
+        "placements": lambda: draw_placements(comparison, points, launch_path, nodes),
         "times": lambda: draw_times(comparison, marks.get("times", ())),
         "speedup": lambda: draw_speedup(comparison, marks.get("speedup", ())),
     }
@@ -118,27 +121,49 @@ def draw_times(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure
     return _finish(figure, comparison, keys, overlay, linestyle="none")
 
 
-def draw_placements(comparison: Comparison, points: pd.DataFrame | None, launch_path: str) -> Figure:
+def draw_placements(
+    comparison: Comparison, points: pd.DataFrame | None, launch_path: str, nodes: pd.DataFrame | None = None
+) -> Figure:
     """The median of every placement per card and N, trials side by side; of many cards the spread of their figures."""
     rows = comparison.rows(launch_path)
     counts = spread_out(sorted(set(rows["launch_count"])))
     if not counts or (points is None and not comparison.many):
         return empty_figure()
     names = _names(comparison)[:MAX_SERIES]
+    timed = _timed_nodes(rows, points, nodes, launch_path)
     figure, grid = plt.subplots(2, len(counts), figsize=(WIDTH, 5.2), squeeze=False, layout="constrained")
     for column, count in enumerate(counts):
-        for axes, (mode, unit) in zip(grid[:, column], (("loop", "launch"), ("replay", "node")), strict=True):
+        for axes, mode in zip(grid[:, column], ("loop", "node"), strict=True):
             if comparison.many or points is None:
-                _boxes(axes, comparison, rows[rows["launch_count"] == count], f"{mode}_us_per_{unit}", names)
+                boxed = rows.assign(each_us=rows["loop_us_per_launch"]) if mode == "loop" else timed
+                _boxes(axes, comparison, boxed[boxed["launch_count"] == count], "each_us", names)
             else:
-                own = points[(points["launch_count"] == count) & (points["mode"] == mode)]
+                own = points[(points["launch_count"] == count) & ((points["mode"] == "loop") == (mode == "loop"))]
                 _strip(axes, own, names, comparison, as_image=len(points) > MAX_MARKS)
             axes.set_xlim(-0.6, len(names) - 0.4)
             axes.set_xticks([])
             axes.ticklabel_format(axis="y", useOffset=False, style="plain")
-            axes.set_ylabel(f"{mode}: µs per {unit}" if column == 0 else "")
         grid[0, column].set_title(f"N = {count:,}")
-    return _finish(figure, comparison, [], linestyle="none", title="left to right:")
+    gated = set(timed["mode"]) == {GATED}
+    grid[0, 0].set_ylabel("loop: µs per launch")
+    grid[1, 0].set_ylabel("node behind a gate: µs" if gated else "replay: µs per node")
+    _finish(figure, comparison, [], linestyle="none", title="left to right:")
+    if not gated and (timed["mode"] == GATED).any():
+        name = "card_name" if not comparison.many else "label"
+        plain = [shortened(str(one)) for one in dict.fromkeys(timed.loc[timed["mode"] == PLAIN, name])]
+        figure.suptitle(f"node: behind a gate; plain replays of {several(plain[:MAX_SERIES])}", fontsize=10)
+    return figure
+
+
+def _timed_nodes(
+    rows: pd.DataFrame, points: pd.DataFrame | None, nodes: pd.DataFrame | None, launch_path: str
+) -> pd.DataFrame:
+    """What is drawn of nodes: marks of placements, or a figure of each card; ``mode`` says by which replay."""
+    if points is not None:
+        return points[points["mode"] != "loop"]
+    if nodes is not None and launch_path in set(nodes["launch_path"]):
+        return nodes[nodes["kernel"] == "tiny"]
+    return rows.assign(each_us=rows["replay_us_per_node"], mode=PLAIN)
 
 
 def _strip(axes: Axes, own: pd.DataFrame, names: Sequence[str], comparison: Comparison, as_image: bool) -> None:

@@ -138,7 +138,7 @@ def render(
     paid = anatomy.break_even_sentences(comparison, path)
     launched = paths.section(comparison, read_table(tables_dir, "unmeasured"))
     drawings: Drawings = {
-        **figures.drawings(comparison, points, path, overlay),
+        **figures.drawings(comparison, points, path, overlay, placements.node_rows(consists)),
         **anatomy_figures.drawings(consists, comparison, path),
         **lengths_figure.drawings(spun),
         **clocks_figure.drawings(spun),
@@ -156,7 +156,7 @@ def render(
     alternatives = {
         "speedup": explain.alt_speedup(comparison) + told(overlay["speedup"]),
         "times": explain.alt_times(comparison) + told(overlay["times"], "µs"),
-        "placements": explain.alt_placements(comparison, points, path),
+        "placements": placements.alternative(comparison, points, path),
         **anatomy.alternatives(consists, comparison, path, paid),
         lengths_figure.FIGURE: lengths.alternative(spun),
         clocks_figure.FIGURE: lengths.clocks_alternative(spun),
@@ -191,8 +191,9 @@ def render(
             ladder_told=anatomy.ladder_sentences(consists),
             ladder=anatomy_tables.ladder(consists),
             break_even_told=paid,
-            placements_told=anatomy.placement_sentences(consists),
+            placements_told=placements.placement_sentences(consists),
             placements_table=anatomy_tables.placements(consists),
+            placements_plain=placements.plain_note(placements.node_rows(consists)),
             disturbed=anatomy_tables.disturbed(comparison),
             one_off=sections.one_off(comparison),
             fits=sections.fit_lines(comparison),
