@@ -174,7 +174,7 @@ def test_a_line_that_does_not_fit_says_so_and_names_the_regime(tmp_path: Path) -
     fits = tabulate(tmp_path).fits
     verdict = fits[(fits["launch_path"] == "native-driver") & (fits["mode"] == "loop")]["verdict"].iloc[0]
     assert "wrong model" in verdict
-    assert "N = 4096 lies past the queue's depth" in verdict
+    assert "N = 4,096 lies past the queue's depth" in verdict
 
 
 @pytest.mark.parametrize(

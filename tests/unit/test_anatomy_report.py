@@ -240,7 +240,7 @@ def test_the_tables_hold_the_model(two_cards: Made) -> None:
         "Not timed: loop-dependent and replay-dependent (compute capability 7.5 has no programmatic dependent launch, "
         "9.0 has)."
     ]
-    assert "N = 4096 is past what is issued behind a gate" in " ".join(map(str, parts.notes))
+    assert "N = 4,096 is past what is issued behind a gate" in " ".join(map(str, parts.notes))
 
 
 def test_the_table_of_placements(two_cards: Made) -> None:

@@ -23,6 +23,7 @@ def row(
     card: str, n: int, low: float, speedup: float, high: float, paid: float, virtual: bool = False
 ) -> dict[str, Any]:
     known = {"speedup": speedup, "speedup_low": low, "speedup_high": high, "break_even_replays": paid}
+    known |= {"break_even_replays_low": math.nan, "break_even_replays_high": math.nan}
     return {"card_name": card, "launch_count": n, "virtual": virtual, **known}
 
 
@@ -39,6 +40,14 @@ def test_graphs_that_help_everywhere() -> None:
         "Graphs help. For kernels that do next to nothing, one graph replay is 3.00 to 4.90 times as "
     )
     assert "(N = 8 to 512, 1 card)." in text and text.endswith("has paid for being made after 2 to 4 replays.")
+
+
+@pytest.mark.parametrize(
+    ("ends", "reach"), [((2.0, 6.0), "from 2 to 6"), ((2.0, math.inf), "from 2 to never"), ((4.0, 4.0), "4")]
+)
+def test_break_even_is_told_with_what_its_intervals_reach(ends: tuple[float, float], reach: str) -> None:
+    one = row("h200", 8, 2.8, 3.0, 3.2, 4) | {"break_even_replays_low": ends[0], "break_even_replays_high": ends[1]}
+    assert told([one]).endswith(f"after 4 replays; the intervals reach {reach}.")
 
 
 def test_graphs_that_help_nowhere_or_here_and_there() -> None:

@@ -116,7 +116,7 @@ def test_a_graph_that_saves_nothing_never_pays() -> None:
 @pytest.mark.parametrize(
     ("ends", "text"),
     [
-        ((3.0, 3.0, 3.0), "3"),
+        ((3.0, 3.0, 3.0), "3 [3\N{EN DASH}3]"),
         ((3.0, 3.0, 4.0), "3 [3\N{EN DASH}4]"),
         ((3.0, math.nan, math.nan), "3"),
         ((3.0, 2.0, math.inf), "3 [2\N{EN DASH}never]"),
@@ -124,6 +124,6 @@ def test_a_graph_that_saves_nothing_never_pays() -> None:
         ((math.inf, 9.0, math.inf), "never [9\N{EN DASH}never]"),
     ],
 )
-def test_an_interval_of_a_single_whole_number_is_not_written(ends: tuple[float, float, float], text: str) -> None:
+def test_break_even_is_told_with_its_interval(ends: tuple[float, float, float], text: str) -> None:
     row = dict(zip(("break_even_replays", "break_even_replays_low", "break_even_replays_high"), ends, strict=True))
     assert replays(row) == text

@@ -19,7 +19,7 @@ from PIL import Image
 
 from launchbench.aggregate.join import aggregate
 from launchbench.errors import LaunchbenchError
-from launchbench.report import drawing, figures
+from launchbench.report import drawing, figures, sections
 from launchbench.report.comparison import Comparison, compare
 from launchbench.report.drawn import draw
 from launchbench.report.placements import marks
@@ -103,6 +103,14 @@ def test_no_line_where_there_is_no_fit(tmp_path: Path) -> None:
     write_sweep(tmp_path, (512,))
     comparison, _ = load(tmp_path)
     assert len(figures.draw_times(comparison).axes[0].lines) == 2
+
+
+def test_what_was_measured_at_one_n_is_one_sentence_beside_the_fits(tmp_path: Path) -> None:
+    write_sweep(tmp_path, (8, 64), label="t4", launch_paths=("native-driver",))
+    write_job(tmp_path, 64, label="h100", card=1, launch_paths=("cuda-python", "triton"))
+    made = sections.fit_lines(load(tmp_path)[0])
+    assert {row[0].text for row in made.rows} == {"t4"} and len(made.rows) == 4
+    assert made.notes == ["At one N only, so without a line: cuda-python and triton (own kernel) on h100."]
 
 
 def test_repetitions_of_a_single_placement_are_drawn_and_flagged_ones_hollow(tmp_path: Path) -> None:

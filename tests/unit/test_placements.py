@@ -131,7 +131,7 @@ def test_a_mode_that_cannot_be_timed_has_its_reason(
     assert [mode for mode, reason in modes.items() if reason] == list(missing)
     assert ("fused-memory" in modes) == (path == "native-driver" and kernel == "tiny")
     assert ("queued" in modes) == (path == "native-driver")
-    assert all(str(count) in modes["queued"] for mode in missing if mode == "queued")
+    assert all(f"{count:,}" in modes["queued"] for mode in missing if mode == "queued")
 
 
 def test_placements_are_spread_over_the_pool() -> None:

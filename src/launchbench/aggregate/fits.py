@@ -91,11 +91,12 @@ def _verdict(n: list[int], percent: list[float], mode: str) -> str:
     if largest <= WRONG_MODEL_PERCENT:
         return f"straight line: every N within {largest:.1f} %"
     worst = n[percent.index(largest)]
-    verdict = f"a straight line is the wrong model: {largest:.0f} % off at N = {worst}"
+    verdict = f"a straight line is the wrong model: {largest:.0f} % off at N = {worst:,}"
     past = [count for count in n if count > QUEUE_DEPTH]
     if past and len(past) < len(n) and mode == "loop":
         verdict += (
-            f"; N = {', '.join(map(str, past))} lies past the queue's depth of about {QUEUE_DEPTH} launches, "
+            f"; N = {', '.join(f'{count:,}' for count in past)} lies past the queue's depth of about "
+            f"{QUEUE_DEPTH:,} launches, "
             "where issuing can have to wait for the device"
         )
     return verdict

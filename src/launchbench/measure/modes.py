@@ -43,7 +43,7 @@ def modes_of(launch_path: str, kernel: str, launch_count: int, capability: tuple
     if launch_count < BATCH_NODES:
         modes["replay-batch"] = ""
     modes["replay-queued"] = ""
-    past = f"N = {launch_count} is past what is issued behind a gate, {GATED_COUNT}"
+    past = f"N = {launch_count:,} is past what is issued behind a gate, {GATED_COUNT:,}"
     modes["queued"] = past if launch_count > GATED_COUNT else ""
     needs = "compute capability {}.{} has no programmatic dependent launch, 9.0 has".format(*capability)
     for mode in ("loop-dependent", "replay-dependent"):

@@ -78,11 +78,21 @@ def _paid(comparison: Comparison, launch_path: str) -> str:
         return ""
     if known.map(math.isinf).all():
         return "A graph never pays for being made: by the host's clock no replay saves time."
-    ends = dict.fromkeys("never" if math.isinf(end) else whole(end) for end in (known.min(), known.max()))
+    ends = _ends(known)
     if "never" in ends:
-        return f"A graph has paid for being made after {next(iter(ends))} replays at best, in some cells never."
-    last = list(ends)[-1]
-    return f"A graph has paid for being made after {' to '.join(ends)} replay{'' if last == '1' else 's'}."
+        return f"A graph has paid for being made after {ends[0]} replays at best, in some cells never."
+    text = f"A graph has paid for being made after {' to '.join(ends)} replay{'' if ends[-1] == '1' else 's'}"
+    low, high = (rows[f"break_even_replays_{end}"].dropna() for end in ("low", "high"))
+    if low.empty:
+        return f"{text}."
+    reach = " to ".join(_ends(pd.concat([low, high])))
+    return f"{text}; the intervals reach {'from ' if ' to ' in reach else ''}{reach}."
+
+
+def _ends(replays: pd.Series[float]) -> list[str]:
+    """Smallest and largest, once where they are equal."""
+    told = ("never" if math.isinf(end) else whole(end) for end in (replays.min(), replays.max()))
+    return list(dict.fromkeys(told))
 
 
 def _length(crossovers: pd.DataFrame) -> str:

@@ -167,6 +167,6 @@ def replays(row: Row) -> str:
     """Replays until a graph has paid for itself, with their interval; "never" where it does not."""
     value, low, high = (row[f"break_even_replays{end}"] for end in ("", "_low", "_high"))
     text = "never" if math.isinf(value) else whole(value)
-    if math.isnan(low) or low == value == high:  # whole numbers: an interval may hold one alone
+    if math.isnan(low) or math.isinf(low):
         return text
     return f"{text} [{whole(low)}\N{EN DASH}{'never' if math.isinf(high) else whole(high)}]"

@@ -111,8 +111,11 @@ def _sentence(rows: list[Row], at: int) -> str:
     python = [row for row in same if row["launch_path"] not in NATIVE]
     if native and python:
         base = min(native, key=lambda row: row["loop_us_per_launch"])
-        told = several(f"{row['launch_path']} {_beside(row, base)}" for row in python)
-        parts.append(f"Python beside {base['launch_path']}, per launch: {told}.")
+        apart = [f"{row['launch_path']} {_beside(row, base)}" for row in python if not _alike(row, base)]
+        alike = [f"{row['launch_path']} at {_each(row)} µs" for row in python if _alike(row, base)]
+        lines = [several(apart)] if apart else []
+        lines += [f"the intervals cannot tell {several(alike)} from it"] if alike else []
+        parts.append(f"Python beside {base['launch_path']}, per launch: {'; '.join(lines)}.")
     others = [row for path, row in by_path.items() if path in OTHER_CODE]
     if others:
         told = several(f"{row['launch_path']} {_each(row)} µs" for row in others)
@@ -125,10 +128,8 @@ def _each(row: Row) -> str:
 
 
 def _beside(row: Row, base: Row) -> str:
-    """The difference per launch, where the intervals leave no doubt that there is one."""
+    """The difference per launch."""
     difference = row["loop_us_per_launch"] - base["loop_us_per_launch"]
-    if _alike(row, base):
-        return f"{_each(row)} µs, which the intervals cannot tell apart"
     return f"{number(abs(difference))} µs {'more' if difference >= 0 else 'less'}"
 
 
