@@ -287,6 +287,8 @@ def test_the_figure_of_the_parts_draws_the_table(two_cards: Made) -> None:
     text = written(figure)
     assert text.count("not timed") == 2 and "bold: what the loop waits for" in text and "µs" in text
     assert "SIMULATED" not in text
+    # A bar that is a share of one call says of what.
+    assert f"= {number(at_512['h100']['graph_call_us'])} / 512" in text and "divided by its N nodes" in text
 
 
 def test_the_ladder_draws_every_mode_and_states_gaps(two_cards: Made) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 from launchbench.aggregate.decode import write_decode_tables
-from launchbench.report import decode_figure
+from launchbench.report import decode_figure, drawing
 from launchbench.report.decode import Section, alternative, section
 from launchbench.report.drawing import NO_RESULTS, styled
 from tests.unit.fabricate_decode import write_decode_job
@@ -178,6 +179,22 @@ def test_the_figure_has_a_line_for_each_width_and_a_panel_for_each_card(tmp_path
     assert any("SIMULATED" in text.get_text() for text in figure.texts)
     plt.close(figure)
     assert ", width 512: 4.00 at batch 1 to 1.00 at batch 4" in alternative(found)
+
+
+def test_a_mark_is_hollow_where_the_host_was_slow(tmp_path: Path) -> None:
+    times = {(1, 512): (7000.0, 1000.0), (8, 512): (7000.0, 3000.0), (1, 1024): (13000.0, 1500.0)}
+    times[8, 1024] = (7100.0, 5000.0)
+    write_decode_job(tmp_path / "results", times=times)
+    found = made(tmp_path)
+    with styled():
+        figure = decode_figure.draw_decode(found)
+        svg = drawing.files_of(figure)["svg"].decode()
+    [hollow] = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+    assert list(hollow.get_xdata()) == [1] and list(hollow.get_ydata()) == pytest.approx([13 / 1.5], rel=1e-2)
+    told = re.findall(r"<title>(.*?)</title>", svg)
+    assert len(told) == 4 and [one for one in told if one.endswith("; the host was slower than elsewhere")] == told[-1:]
+    assert "width 1,024, batch 1: speed-up 8.6" in told[-1]
+    assert alternative(found).endswith("Hollow, since the host was slower than elsewhere: 1 mark.")
 
 
 def test_the_page_has_the_section_and_the_files(tmp_path: Path) -> None:

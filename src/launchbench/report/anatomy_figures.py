@@ -52,7 +52,7 @@ _PARTS = (
     ("issue", "host: issuing one launch", 0, ""),
     ("pace", "device: one queued launch", 1, ""),
     ("node", "device: one node of the graph", 2, ""),
-    ("graph_call", "host: one graph launch call / N", 4, "////"),
+    ("graph_call", "host: one graph launch call, divided by its N nodes", 4, "////"),
 )
 _CULPRIT = {HOST_ISSUE: "issue", DEVICE_PACE: "pace"}
 _MANY = "marks: median over the cards of a label; bars and bands: smallest to largest"
@@ -121,15 +121,19 @@ def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
     height = 0.19
     for row, (name, told, color, hatch) in enumerate(_PARTS):
         at = position + (row - 1.5) * 0.21
-        divisor = count if name == "graph_call" else 1
-        value, low, high = (one / divisor for one in _middle_and_ends(rows, name))
+        divided = name == "graph_call"
+        whole_call = _middle_and_ends(rows, name)
+        value, low, high = (one / count if divided else one for one in whole_call)
         if math.isnan(value):
             axes.text(0, at, " not timed", va="center", fontsize=7, color="0.35")
             continue
         look: dict[str, Any] = {"color": palette[color], "edgecolor": "0.2", "linewidth": 0.5, "hatch": hatch}
         drawn: BarContainer = axes.barh(at, value, height, **look)
         drawn.set_label(f"{name}")
-        tell(drawn[0], [f"{told}: {with_interval(value, low, high)} µs, N = {count:,}"])
+        shown = f"{number(value) if value >= 0.01 else '< 0.01'}"
+        # The call is of all nodes: alone, its share would read as what the call takes.
+        of_call = f" = {number(whole_call[0])} / {count:,}" if divided else ""
+        tell(drawn[0], [f"{told}: {with_interval(value, low, high)} µs{of_call}, N = {count:,}"])
         if low < high:
             axes.errorbar(value, at, xerr=[[value - low], [high - value]], color="0.1", capsize=2, linewidth=1)
         if name == "node" and has_kernel(rows).all():
@@ -140,7 +144,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
         axes.text(
             max(value, high),
             at,
-            f" {number(value) if value >= 0.01 else '< 0.01'}",
+            f" {shown}{of_call}",
             va="center",
             fontsize=7.5,
             fontweight=weight,

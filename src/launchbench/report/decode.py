@@ -133,6 +133,18 @@ def restless(points: list[Row]) -> list[str]:
     return []
 
 
+def slowed(points: list[Row]) -> list[bool]:
+    """Of each point of a card, whether issuing as many launches took the host far less elsewhere."""
+    fastest: dict[object, float] = {}
+    for point in filter(_waits, points):
+        fastest[point["launches"]] = min(point["eager_issue_us"], fastest.get(point["launches"], math.inf))
+    # Unknown launches are as many as no others: their entry is never found.
+    return [
+        _waits(point) and point["eager_issue_us"] > UNLIKE * fastest.get(point["launches"], math.inf)
+        for point in points
+    ]
+
+
 def _waits(point: Row) -> bool:
     return _percent(point["eager_issue_us"], point["eager_us"]) >= HOST_PERCENT
 
@@ -382,4 +394,6 @@ def alternative(made: Section) -> str:
         ordered = rows.sort_values("batch")
         ends = [f"{number(end['speedup'])} at batch {end['batch']:,}" for end in (ordered.iloc[0], ordered.iloc[-1])]
         told.append(f"{card}, width {width:,}: {' to '.join(dict.fromkeys(ends))}")
-    return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}."
+    slow = sum(sum(slowed(rows.to_dict("records"))) for _, rows in used.groupby("card_name"))
+    marked = f" Hollow, since the host was slower than elsewhere: {plural(slow, 'mark')}." if slow else ""
+    return f"{title} {'; '.join(told[: 3 * MANY_CARDS])}.{marked}"

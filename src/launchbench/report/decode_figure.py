@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from launchbench.report.decode import Section
+from launchbench.report.decode import Section, slowed
 from launchbench.report.drawing import (
     MAX_PANELS,
     MAX_SERIES,
@@ -27,6 +27,7 @@ from launchbench.report.svg import tell
 FIGURE = "decode"
 
 _HEIGHT = 4.2
+_SLOWED = "the host was slower than elsewhere"
 
 
 def drawings(section: Section) -> Drawings:
@@ -46,8 +47,11 @@ def draw_decode(section: Section) -> Figure:
     figure, grid = plt.subplots(
         1, len(shown), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )
+    any_slowed = False
     for axes, card in zip(grid[0], shown, strict=True):
-        rows = used[used["card_name"] == card]
+        rows: pd.DataFrame = used[used["card_name"] == card]
+        rows = rows.assign(slowed=slowed(rows.to_dict("records")))
+        any_slowed |= bool(rows["slowed"].any())
         _prepare(axes, card, sorted(set(rows["batch"])))
         for width, style in zip(widths, styles.values(), strict=True):
             own: pd.DataFrame = rows[rows["width"] == width].sort_values("batch")
@@ -56,10 +60,20 @@ def draw_decode(section: Section) -> Figure:
                 bars = np.nan_to_num(np.abs(own[["speedup_low", "speedup_high"]].to_numpy(float).T - middle))
                 drawn = axes.errorbar(own["batch"], middle, yerr=bars, capsize=3, **style)
                 records = own.to_dict("records")
-                tell(drawn[0], [f"{card}, width {width:,}, batch {row['batch']:,}: {gain_of(row)}" for row in records])
+                texts = [f"{card}, width {width:,}, batch {row['batch']:,}: {gain_of(row)}" for row in records]
+                slow = own["slowed"].to_numpy(bool)
+                tell(drawn[0], ["" if hollow else text for text, hollow in zip(texts, slow, strict=True)])
+                if slow.any():
+                    hollow_look = {**style, "linestyle": "none", "markerfacecolor": "white", "zorder": 3}
+                    [marks] = axes.plot(own["batch"][slow], middle[slow], **hollow_look)
+                    tell(marks, [f"{text}; {_SLOWED}" for text, hollow in zip(texts, slow, strict=True) if hollow])
         axes.set_ylim(bottom=0)
     grid[0, 0].set_ylabel("speed-up of the graph\n(eager time / replay time)")
     handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+    if any_slowed:
+        handles.append(
+            Line2D([], [], color="0.3", marker="o", linestyle="none", markerfacecolor="white", label=_SLOWED)
+        )
     handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False)
     cut = f"; {len(shown)} of {len(cards)} cards, the table has all" if len(shown) < len(cards) else ""

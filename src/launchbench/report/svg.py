@@ -25,7 +25,8 @@ def tell(artist: Artist, texts: Sequence[str]) -> None:
 
     Args:
         artist: a line with marks, or a patch.
-        texts: one for each point of the line, those that are not drawn included; a single one for a patch.
+        texts: one for each point of the line, those that are not drawn included; a single one for a patch. An
+            empty one tells nothing.
     """
     shown = list(texts)
     if isinstance(artist, Line2D):
@@ -49,9 +50,10 @@ def told(svg: bytes) -> bytes:
         marks = list(group.iter(f"{{{_SVG}}}use")) or [group]
         if len(marks) == len(texts):
             for mark, text in zip(marks, texts, strict=True):
-                title = ET.Element(f"{{{_SVG}}}title")
-                title.text = text
-                mark.insert(0, title)
+                if text:
+                    title = ET.Element(f"{{{_SVG}}}title")
+                    title.text = text
+                    mark.insert(0, title)
     head = b'<?xml version="1.0" encoding="utf-8"?>\n'
     written: str = ET.tostring(root, encoding="unicode")
     return head + written.encode() + b"\n"
