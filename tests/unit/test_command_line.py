@@ -364,7 +364,7 @@ def test_the_card_that_was_found_is_not_the_one_asked_for(
 def test_a_protocol_is_that_of_the_configuration() -> None:
     config = Config(repetitions=7, warmup_rounds=3, warmup_ms=11, placements=9, full_placements=2, pool_mib=5)
     assert job.protocol_of(config).model_dump(exclude_none=True) == {
-        "version": 4,
+        "version": 5,
         "repetitions": 7,
         "warmup_rounds": 3,
         "warmup_ms": 11,

@@ -544,7 +544,7 @@ def test_links_to_folders_are_noticed_and_not_followed() -> None:
 
 def test_what_decides_a_measurement_is_pinned() -> None:
     assert json.loads(a_plan().protocol()) == {
-        "version": 4,
+        "version": 5,
         "placements": 700,
         "full_placements": 25,
         "pool_mib": 512,

@@ -20,7 +20,7 @@ from launchbench.results.protocol import (
     Protocol,
 )
 
-DEFAULT = {"version": 4, "repetitions": 3, "warmup_rounds": 5, "warmup_ms": 200}
+DEFAULT = {"version": 5, "repetitions": 3, "warmup_rounds": 5, "warmup_ms": 200}
 DEFAULT |= {"placements": 700, "full_placements": 25, "pool_mib": 512}
 
 
@@ -39,7 +39,7 @@ def test_the_hashes_never_change() -> None:
         "cuda-python tiny": "4b5b2f39de12",
         "cuda-python empty": "fd9cce3ed59b",
     }
-    assert Protocol(**DEFAULT).block_hash("native-driver", "tiny") == "c469ddc56521"
+    assert Protocol(**DEFAULT).block_hash("native-driver", "tiny") == "f917897375b9"
 
 
 def test_names_that_are_filed_stay() -> None:
@@ -48,7 +48,7 @@ def test_names_that_are_filed_stay() -> None:
         *("cupy", "numba", "triton", "torch"),
     ) == LAUNCH_PATHS
     assert set(FIRST_PATHS) < set(LAUNCH_PATHS)
-    assert (KERNELS, PROTOCOL_VERSION) == (("tiny", "empty"), 4)
+    assert (KERNELS, PROTOCOL_VERSION) == (("tiny", "empty"), 5)
     assert (
         *("loop", "replay", "replay-batch", "replay-queued", "queued"),
         *("loop-dependent", "replay-dependent", "fused-memory", "fused-register"),

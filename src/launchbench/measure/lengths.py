@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.modes import Costs, MovableGraph
+from launchbench.measure.graphs import Costs, MovableGraph
 from launchbench.measure.native import NativeLoops, check_driver
 from launchbench.measure.timing import Counter, Loop, Timer, without_garbage_collection
 
@@ -90,12 +90,9 @@ def time_lengths(
                 loop = spinning(count, cycles)
                 counter.before(count)
                 loop.run()
-                graph = MovableGraph(stream, loop, Costs(), loops)
-                try:
+                with MovableGraph(stream, loop, Costs(), loops) as graph:
                     works = {"loop": loop, "replay": graph.replay()}
                     _time_cell(timer, counter, works, count, length, cycles, repetitions, rng, timing)
-                finally:
-                    graph.close()
             progress(number + 1, len(cells))
     counter.settle()
     timing.expected_count, timing.observed_count = counter.expected, counter.observed

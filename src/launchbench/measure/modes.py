@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import DriverError, call, check, naming
+from launchbench.measure.driver import call, check, naming
 from launchbench.measure.gate import Gate
+from launchbench.measure.graphs import CoreGraphs, Costs, DriverGraphs, MovableGraph
 from launchbench.measure.native import NativeLoops
-from launchbench.measure.timing import INSTANTIATION, Loop, make_loop
+from launchbench.measure.timing import Loop, make_loop
 from launchbench.results.protocol import QUEUE_DEPTH
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def kernels_of(launch_paths: Sequence[str], kernels: Sequence[str]) -> list[str]
 _TRIED = "tried"  # a graph for trying what the driver may refuse: the plain one's costs are not to hold that
 
 NATIVE_PATHS = ("native-driver", "native-runtime")
-"""Their graphs are launched from C as well, with ``cuGraphLaunch``; the others' by ``cuda.core``."""
-
-UPDATE_REFUSED = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE of cuda.h
+"""Their graphs are launched from C as well, with ``cuGraphLaunch``; the others' from Python."""
 
 
 @dataclass
@@ -87,91 +85,6 @@ class Mode:
     launches: int
     replays: int = 0
     gate: Gate | None = None
-
-
-@dataclass
-class Costs:
-    """Host times in microseconds of what is done once a graph, a sample each."""
-
-    capture_us: list[float] = field(default_factory=list)
-    instantiate_us: list[float] = field(default_factory=list)
-    upload_us: list[float] = field(default_factory=list)
-    first_replay_us: list[float] = field(default_factory=list)
-    recapture_us: list[float] = field(default_factory=list)
-    update_us: list[float] = field(default_factory=list)
-    graph_bytes: list[int] = field(default_factory=list)
-    refused_updates: int = 0
-
-
-class MovableGraph:
-    """An executable graph of one loop whose buffer can be changed: capture anew, then ``cuGraphExecUpdate``."""
-
-    def __init__(self, stream: Stream, loop: Loop, costs: Costs, loops: NativeLoops | None = None) -> None:
-        """With ``loops`` it is launched natively, as a native loop is."""
-        self._stream = stream
-        self._loops = loops
-        self._costs = costs
-        start = time.perf_counter_ns()
-        builder = _captured(stream, loop)
-        costs.capture_us.append(_since_us(start))
-        self._make(builder, costs)
-        builder.close()
-
-    def _make(self, builder: Any, costs: Costs) -> None:
-        before = _unused_bytes()
-        start = time.perf_counter_ns()
-        with naming(*INSTANTIATION):
-            self._graph = builder.complete()
-        costs.instantiate_us.append(_since_us(start))
-        start = time.perf_counter_ns()
-        with naming("cuGraphUpload"):
-            self._graph.upload(self._stream)
-        _synchronize(self._stream)
-        costs.upload_us.append(_since_us(start))
-        costs.graph_bytes.append(max(0, before - _unused_bytes()))
-
-    def move(self, loop: Loop) -> None:
-        """Make it replay this loop instead, which differs in the buffer only."""
-        start = time.perf_counter_ns()
-        builder = _captured(self._stream, loop)
-        self._costs.recapture_us.append(_since_us(start))
-        start = time.perf_counter_ns()
-        try:
-            with naming("cuGraphExecUpdate"):
-                self._graph.update(builder)
-            self._costs.update_us.append(_since_us(start))
-        except DriverError as error:
-            if error.code != UPDATE_REFUSED:
-                raise
-            # The loop differs in nothing but its buffer, so no driver should say so; where one does, the graph is
-            # made anew, and the replays that follow are warmed up like any others.
-            self._costs.refused_updates += 1
-            self._graph.close()
-            self._make(builder, Costs())
-        builder.close()
-
-    def replay(self) -> Loop:
-        """One graph launch."""
-        return self.batch(1)
-
-    def batch(self, replays: int) -> Loop:
-        """So many graph launches in a row."""
-        if self._loops:
-            issue_natively = self._loops.replays(int(self._graph.handle), int(self._stream.handle), replays)
-            return Loop("cuGraphLaunch", issue_natively, partial(check, "cuGraphLaunch"))
-        if replays == 1:
-            return Loop("cuGraphLaunch", partial(self._graph.launch, self._stream), lambda _: None)
-        launch = partial(self._graph.launch, self._stream)
-
-        def issue() -> None:
-            for _ in range(replays):
-                launch()
-
-        return Loop("cuGraphLaunch", issue, lambda _: None)
-
-    def close(self) -> None:
-        """Release it."""
-        self._graph.close()
 
 
 class Block:
@@ -207,12 +120,8 @@ class Block:
     def opened(self) -> Iterator[Block]:
         """Gate and graphs are released at the end, whatever happens."""
         with self._open:
-            try:
-                yield self
-            finally:
-                for graph in self._graphs.values():
-                    graph.close()
-                self._graphs.clear()
+            yield self
+        self._graphs.clear()
 
     def drop(self, names: Collection[str]) -> None:
         """Forget these modes, and what was made to try them."""
@@ -236,14 +145,11 @@ class Block:
 
     def sample_costs(self, address: int) -> int:
         """Make the graph of the plain loop once more and replay it; the number of increments it makes."""
-        graph = MovableGraph(self._stream, self.loop_at(address), self.costs, self._native_loops)
-        try:
+        with self._movable(self.loop_at(address), self.costs) as graph:
             start = time.perf_counter_ns()
             graph.replay().run()
             _synchronize(self._stream)
             self.costs.first_replay_us.append(_since_us(start))
-        finally:
-            graph.close()
         return self.launch_count
 
     def at(self, address: int, names: Sequence[str]) -> list[Mode]:
@@ -284,8 +190,12 @@ class Block:
         else:
             # What the dependent one costs is not told apart: its one-off costs are not those of the plain loop.
             costs = self.costs if name == "plain" else Costs()
-            self._graphs[name] = MovableGraph(self._stream, loop, costs, self._native_loops)
+            self._graphs[name] = self._open.enter_context(self._movable(loop, costs))
         return self._graphs[name]
+
+    def _movable(self, loop: Loop, costs: Costs) -> MovableGraph:
+        maker = CoreGraphs() if self.launch_path == "cuda-python" else DriverGraphs()
+        return MovableGraph(self._stream, loop, costs, self._native_loops, maker)
 
     def _native(self, function: str, kind: str, address: int) -> Loop:
         handle, stream = self._function(function), int(self._stream.handle)
@@ -295,26 +205,6 @@ class Block:
 
     def _function(self, name: str) -> int:
         return int(call("cuKernelGetFunction", self._kernels[name].handle))
-
-
-def _captured(stream: Stream, loop: Loop) -> Any:
-    with naming("cuStreamGetCaptureInfo", "cuStreamBeginCapture"):
-        builder = stream.create_graph_builder()
-        builder.begin_building(mode="global")
-    try:
-        loop.run()
-    except LaunchbenchError:
-        # The error of the launch says more than that of the end of a capture which it has invalidated.
-        with contextlib.suppress(LaunchbenchError), naming("cuStreamEndCapture"):
-            builder.end_building()
-        raise
-    with naming("cuStreamGetCaptureInfo", "cuStreamEndCapture"):
-        builder.end_building()
-    return builder
-
-
-def _unused_bytes() -> int:
-    return int(call("cuMemGetInfo")[0])
 
 
 def _since_us(start_ns: int) -> float:

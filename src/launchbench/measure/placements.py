@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from launchbench.measure.driver import DriverError, call, naming
-from launchbench.measure.modes import Block, Costs, Mode
+from launchbench.measure.graphs import Costs
+from launchbench.measure.modes import Block, Mode
 from launchbench.measure.timing import ONE_OFF_SAMPLES, Counter, Timer, without_garbage_collection
 from launchbench.results.protocol import COMPARED_MODES, Protocol
 

@@ -35,14 +35,6 @@ FLOAT_BYTES = 4
 ONE_OFF_SAMPLES = 7
 """Graphs made one after another for the one-off costs, after one that is thrown away."""
 
-INSTANTIATION = (
-    "cuGraphInstantiateWithParams",
-    "cuUserObjectCreate",
-    "cuGraphRetainUserObject",
-    "cuGraphReleaseUserObject",
-)
-"""What ``cuda.core`` calls to make an executable graph, which owns what the captured launches refer to."""
-
 
 @dataclass(frozen=True)
 class Loop:

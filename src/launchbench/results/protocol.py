@@ -11,12 +11,13 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised whenever the meaning of a timed interval changes; old results then no longer mix with new ones.
 
 1: one-off costs are those of the block's only graph. 2: of several, after one that is thrown away. 3: every
 mode at many placements of the buffer, in a random order, with few repetitions at each. 4: the replay at each of
-them behind a gate as well; native paths record the events and launch the graph from C too.
+them behind a gate as well; native paths record the events and launch the graph from C too. 5: graphs are made through
+the driver API, without the user object that ``cuda.core`` ties to them; only launches by ``cuda.core`` keep it.
 """
 
 LaunchPath = Literal[

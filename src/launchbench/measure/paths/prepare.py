@@ -17,7 +17,7 @@ import numpy
 
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.driver import call, naming
-from launchbench.measure.modes import Costs, MovableGraph
+from launchbench.measure.graphs import Costs, MovableGraph
 from launchbench.measure.paths.adapter import Adapter, Ground, MakeLoop
 from launchbench.measure.timing import Counter
 from launchbench.results.protocol import FRAMEWORK_PATHS
@@ -147,14 +147,12 @@ def _tried(make_loop: MakeLoop, kernel: str, stream: Stream, address: int) -> st
         graph = MovableGraph(stream, loop, Costs())
     except LaunchbenchError as error:
         return f"cannot be captured on the stream of the measurement: {_reason(error)}"
-    try:
+    with graph:
         if wrong := _miscounted(counter, "capture"):
             return wrong
         counter.before(TRIED)
         graph.replay().run()
         return _miscounted(counter, "replay")
-    finally:
-        graph.close()
 
 
 def _miscounted(counter: Counter, what: str) -> str:
