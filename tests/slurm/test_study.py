@@ -83,7 +83,7 @@ def test_every_failure_is_a_gap_with_its_reason_and_a_second_run_makes_it_good(
     def jobs(label: str, state: str) -> list[str]:
         return [job for job, comment, found, _ in cluster.jobs() if f"_{label}_" in comment and found == state]
 
-    with head.clone.start(*head.command, cores=None) as process:
+    with head.clone.start_anew(*head.command, cores=None) as process:
         cluster.until("both jobs wait for the drained node", lambda: len(jobs("t4", "PENDING")) == 2)
         cancelled, too_late = jobs("t4", "PENDING")
         cluster.command("scancel", cancelled)
@@ -135,7 +135,7 @@ def test_an_interrupted_run_leaves_no_job_in_the_queue(cluster: Cluster, head_no
     head = head_node(launch_counts=[8])
     for node in CARDS:
         cluster.command("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=upgrade")
-    with head.clone.start(*head.command, cores=None) as process:
+    with head.clone.start_anew(*head.command, cores=None) as process:
         cluster.until("all wait", lambda: len(cluster.command("squeue", "--noheader").splitlines()) == 3)
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=60)

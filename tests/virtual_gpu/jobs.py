@@ -83,20 +83,27 @@ class Jobs:
         return Done(status, *((folder / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")))
 
 
+def become_as_started(request: Mapping[str, Any]) -> None:
+    """Make this process what ``python -m launchbench <arguments>`` would be in the folder and environment."""
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.path[0] = request["folder"]
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.argv = ["launchbench", *request["arguments"]]
+    if str(CLOCK.parent) in sys.path:
+        runpy.run_path(str(CLOCK))
+
+
 def _become(request: Mapping[str, Any]) -> Sequence[str]:
     os.chdir(request["folder"])
     for name, handle in (("stdout", 1), ("stderr", 2)):
         opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(opened, handle)
         os.close(opened)
-    os.environ.clear()
-    os.environ.update(request["environment"])
+    become_as_started(request)
     if "coverage" in sys.modules and PROCESSES not in os.environ:
         sys.modules["coverage"].Coverage.current().stop()
-    # What Python does when it starts.
-    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    if str(CLOCK.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-        runpy.run_path(str(CLOCK))
     return [str(argument) for argument in request["arguments"]]
 
 

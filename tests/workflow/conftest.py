@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.workflow.forked import LIMIT_S, forks, kill_group
+from tests.workflow.forked import LIMIT_S, Running, forks, kill_group
 
 PROJECT = Path(__file__).parents[2]
 PARTS = (
@@ -85,22 +84,33 @@ class Clone:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.path / "src"), values.get("PYTHONPATH")]))
         return values
 
-    def snakemake(self, *arguments: str, cores: int | None = 1, **environment: str) -> Run:
-        """Run `snakemake` in the clone; standard output and error together."""
-        if environment.keys() & READ_AT_START:
-            with self.start(*arguments, cores=cores, **environment) as process:
+    def snakemake(self, *arguments: str, cores: int | None = 1, anew: bool = False, **environment: str) -> Run:
+        """Run `snakemake` in the clone, forked unless ``anew``; standard output and error together."""
+        if anew or environment.keys() & READ_AT_START:
+            with self.start_anew(*arguments, cores=cores, **environment) as process:
                 text, _ = process.communicate(timeout=LIMIT_S)
                 return Run(process.returncode, text)
-        with tempfile.TemporaryDirectory() as folder:
-            said = Path(folder) / "said"
-            variables = self.variables(**environment)
-            runs = forks(variables.get("LD_LIBRARY_PATH", ""))
-            status = runs.run(self.path, variables, said, *limit(cores), *arguments)
-            return Run(status, said.read_text(encoding="utf-8"))
+        with self.start(*arguments, cores=cores, **environment) as running:
+            text = running.communicate()
+            return Run(running.wait(), text)
 
     @contextlib.contextmanager
-    def start(self, *arguments: str, cores: int | None = 1, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    def start(self, *arguments: str, cores: int | None = 1, **environment: str) -> Iterator[Running]:
         """`snakemake` in the clone, in a process group of its own, of which nothing is left afterwards."""
+        variables = self.variables(**environment)
+        runs = forks(*(variables.get(name, "") for name in ("LD_LIBRARY_PATH", "LD_PRELOAD")))
+        running = runs.start(self.path, variables, *limit(cores), *arguments)
+        with running.stdout:
+            try:
+                yield running
+            finally:
+                if running.returncode is None:
+                    kill_group(running.pid)
+                    running.wait()
+
+    @contextlib.contextmanager
+    def start_anew(self, *arguments: str, cores: int | None = 1, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """The same as processes that are forked from nothing: each starts a Python of its own."""
         command = [sys.executable, "-m", "snakemake", *limit(cores), *arguments]
         process = subprocess.Popen(
             command,

@@ -20,7 +20,7 @@ from launchbench.measure.lock import card_lock
 from launchbench.results.files import read_results
 from tests.virtual_gpu import T4, Fault, VirtualGpu
 from tests.workflow.conftest import SHORT, TABLES, Clone, Run
-from tests.workflow.forked import kill_group
+from tests.workflow.forked import Running, kill_group
 from tests.workflow.test_virtual_workflow import RESULTS, new_clone
 
 COUNTS = [8, 64]
@@ -54,7 +54,7 @@ def duration_s(pristine: Clone, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {TABLES: tables, (): time.monotonic() - began - 2}
 
 
-def group_is_gone(process: subprocess.Popen[str], within_s: float = 10) -> bool:
+def group_is_gone(process: Running, within_s: float = 10) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:
@@ -107,7 +107,7 @@ def test_killed_at_random_moments(clone: Clone, duration_s: dict[tuple[str, ...]
         with clone.start(*arguments) as process:
             time.sleep(generator.uniform(0.1, duration_s[arguments]))
             kill_group(process.pid)
-            text, _ = process.communicate()
+            text = process.communicate()
             assert group_is_gone(process)
         assert clone.results(RESULTS).items() >= kept.items()
         kept = complete(clone)
@@ -128,7 +128,6 @@ def test_killed_at_random_moments(clone: Clone, duration_s: dict[tuple[str, ...]
 def test_killed_while_it_measures(clone: Clone, virtual_gpu: VirtualGpu) -> None:
     hanging = virtual_gpu.environment([T4], [Fault("cuMemFree", hang=True)], modelled_clock=True)
     with Clone(clone.path, hanging).start(*TABLES) as process:
-        assert process.stdout
         while "measure t4" not in (line := process.stdout.readline()):
             assert line
         time.sleep(1)
@@ -254,13 +253,12 @@ def test_two_workflows_in_one_folder(clone: Clone, virtual_gpu: VirtualGpu) -> N
     assert card.uuid
     with clone.start(*TABLES) as first:
         with card_lock(card.uuid, folder=virtual_gpu.locks):
-            assert first.stdout
             while "waiting for another measurement" not in (line := first.stdout.readline()):
                 assert line
             second = clone.snakemake(*TABLES)
             assert second.status != 0
             assert "LockException" in second.text and "--unlock" in second.text
             assert clone.results(RESULTS) == {}
-        text, _ = first.communicate(timeout=120)
+        text = first.communicate()
     assert first.returncode == 0, text
     check_whole(clone, {})
