@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,82 @@ def test_paper_holds_all_of_it(browser: Browser, page: Path) -> None:
     finally:
         browser.command("Emulation.setEmulatedMedia", {"media": ""})
     assert cut == [] and windows
+
+
+PANELS = """
+const svg = document.getElementById(arguments[0] + '-figure_1').closest('svg');
+const frame = svg.parentElement.getBoundingClientRect();
+const panels = [...svg.querySelectorAll('[id*="axes_"]')];
+return [svg.getAttribute('viewBox'), svg.querySelectorAll('.lent').length,
+        panels.map((axes) => [...axes.children].find((child) => child.id.includes('patch_')).getBoundingClientRect())
+              .map((box) => [box.left - frame.left, box.top - frame.top, box.right - frame.right, box.width])];
+"""
+
+
+def test_panels_stand_below_each_other_on_a_phone(browser: Browser, page: Path) -> None:
+    browser.show(page, 1200)
+    wide, lent, beside = browser.run(PANELS, "speedup")
+    assert lent == 0 and beside[0][1] == pytest.approx(beside[1][1]) and beside[1][0] > beside[0][2]
+    browser.show(page, 360)
+    narrow, lent, below = browser.run(PANELS, "speedup")
+    assert narrow != wide and lent == len(below) - 1, "each panel has the numbers of the axis that they shared"
+    for upper, lower in itertools.pairwise(below):
+        assert lower[1] > upper[1] + 100 and lower[0] == pytest.approx(upper[0], abs=1)
+    assert all(box[0] > 0 and box[2] < 0 and box[3] > 200 for box in below)
+    frames = browser.run(
+        "return [...document.querySelectorAll('.drawing')].map((frame) => [frame.scrollWidth - frame.clientWidth, "
+        "frame.querySelector('svg').getBoundingClientRect().height])"
+    )
+    assert len(frames) == 10 and all(over <= 0 and 60 < height < 2500 for over, height in frames), frames
+    # Turned across, the phone shows the figure as it was drawn.
+    size = {"width": 1000, "height": 500, "deviceScaleFactor": 1, "mobile": False}
+    browser.command("Emulation.setDeviceMetricsOverride", size)
+    assert browser.run(f"window.dispatchEvent(new Event('resize')); {PANELS}", "speedup")[:2] == [wide, 0]
+
+
+def test_a_phone_shows_the_columns_with_figures(browser: Browser, page: Path) -> None:
+    columns = (
+        "return [...document.getElementById('table-devices-native-driver').closest('table').tHead.rows[0].cells]"
+        ".filter((cell) => cell.offsetWidth).map((cell) => cell.textContent)"
+    )
+    note = (
+        "return [...document.querySelectorAll('.narrow')].filter((one) => one.offsetWidth).map((one) => one.innerText)"
+    )
+    browser.show(page, 1200)
+    assert browser.run(columns)[2:] == ["h200", "t4", "a100", "h100"] and browser.run(note) == []
+    browser.show(page, 360)
+    assert browser.run(columns)[2:] == ["h200", "t4"]
+    first = browser.run(note)[0]
+    assert first.startswith("a100 and h100: not measured yet") and first.endswith("make report")
+
+
+def test_marks_tell_their_values_by_the_keyboard_and_by_touch(browser: Browser, page: Path) -> None:
+    browser.show(page, 360)
+    titles = browser.run(
+        "const frame = document.getElementById('speedup-figure_1').closest('.drawing'); frame.focus();"
+        "return [...frame.querySelectorAll('title')].map((title) => title.textContent)"
+    )
+    told = "return document.getElementById('speedup-figure_1').closest('figure').querySelector('.told').textContent"
+    series = titles.index(next(one for one in titles if one.startswith("t4")))
+    for key, expected in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("ArrowDown", series + 1),
+        ("ArrowLeft", series),
+        ("End", -1),
+    ):
+        browser.press(key, 0)
+        assert browser.run(told) == titles[expected], key
+    assert browser.run("return document.activeElement.querySelectorAll('.ring').length") == 1
+    browser.press("Escape", 27)
+    assert browser.run(told) == ""
+    # A finger is wider than a mark.
+    x, y = browser.run(
+        "const mark = document.getElementById('speedup-figure_1').querySelectorAll('title')[1].parentNode;"
+        "mark.scrollIntoView({block: 'center'}); const box = mark.getBoundingClientRect(); return [box.left, box.top]"
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        event = {"type": kind, "x": x - 8, "y": y - 8, "button": "left", "clickCount": 1}
+        browser.command("Input.dispatchMouseEvent", event)
+    assert browser.run(told) == titles[1]
+    assert browser.log("browser") == []

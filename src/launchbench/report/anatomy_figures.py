@@ -6,6 +6,7 @@ Few cards are drawn one by one; of many cards, the median of each label and the 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from launchbench.report.drawing import (
     spread_out,
     styles_of,
     watermark,
+    width_of,
     wrapped,
 )
 from launchbench.report.drawn import Drawings
@@ -79,9 +81,15 @@ def draw_anatomy(section: Section) -> Figure:
     counts = spread_out(sorted(set(tiny["launch_count"])), MAX_COUNTS)
     if not names or not counts:
         return empty_figure()
-    height = 1.7 + 0.95 * len(names)
+    height = 1.7 + 0.95 * len(names) + (0.6 if len(counts) == 1 else 0)  # a longer legend
     figure, grid = plt.subplots(
-        1, len(counts), figsize=(WIDTH, height), squeeze=False, layout="constrained", sharex=True, sharey=True
+        1,
+        len(counts),
+        figsize=(width_of(len(counts)), height),
+        squeeze=False,
+        layout="constrained",
+        sharex=True,
+        sharey=True,
     )
     for axes, count in zip(grid[0], counts, strict=True):
         rows = tiny[tiny["launch_count"] == count]
@@ -104,7 +112,9 @@ def draw_anatomy(section: Section) -> Figure:
     added = Patch(
         facecolor="white", edgecolor=palette[2], hatch="xxxx", label="of which tiny takes more than the control"
     )
-    figure.legend(handles=[*keys[:3], added, keys[3]], loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(
+        handles=[*keys[:3], added, keys[3]], loc="outside lower center", ncols=min(2, len(counts)), frameon=False
+    )
     note = "side by side, since they overlap in time; bold: what the loop waits for"
     _notes(figure, [note, *([_MANY] if section.many else []), *_left_out(section.told)])
     watermark(figure, section.simulated)
@@ -174,7 +184,7 @@ def draw_ladder(section: Section) -> Figure:
     figure, grid = plt.subplots(
         lines,
         columns,
-        figsize=(WIDTH, 1.6 + 2.9 * lines),
+        figsize=(width_of(columns), 1.6 + 2.9 * lines),
         squeeze=False,
         layout="constrained",
         sharex=True,
@@ -223,7 +233,7 @@ def draw_ladder(section: Section) -> Figure:
         axes.remove()
     figure.supylabel("µs per launch, node or increment", fontsize=10)
     keys = [Line2D([], [], label=_RUNGS.get(mode, mode), **style) for mode, style in styles.items()]
-    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(handles=keys, loc="outside lower center", ncols=min(3, 1 + columns), frameon=False)
     _notes(figure, [*([_MANY] if section.many else []), *_left_out(section.told)])
     watermark(figure, section.simulated)
     return figure
@@ -368,4 +378,7 @@ def _left_out(names: Sequence[str]) -> list[str]:
 
 def _notes(figure: Figure, notes: Sequence[str]) -> None:
     if notes:
-        figure.suptitle("\n".join(notes), fontsize=10)
+        inches = figure.get_size_inches()[0]
+        figure.suptitle(
+            "\n".join(line for note in notes for line in textwrap.wrap(note, int(12 * inches))), fontsize=10
+        )

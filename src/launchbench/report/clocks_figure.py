@@ -59,7 +59,7 @@ def draw_clocks(section: Section) -> Figure:
         Line2D([], [], color="0.3", marker="o", linestyle=dashes, markerfacecolor=fill or "0.3", label=clock)
         for _, clock, dashes, fill in _CLOCKS
     ]
-    columns = legend_columns([*styles, *(clock for _, clock, _, _ in _CLOCKS)])
+    columns = legend_columns([*styles, *(clock for _, clock, _, _ in _CLOCKS)], figure.get_size_inches()[0])
     figure.legend(handles=[*handles, *keys], loc="outside lower center", ncols=columns, frameon=False)
     if section.many:
         figure.suptitle("median over the cards of a label", fontsize=10)

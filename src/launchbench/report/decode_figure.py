@@ -14,11 +14,11 @@ from launchbench.report.decode import Section, slowed
 from launchbench.report.drawing import (
     MAX_PANELS,
     MAX_SERIES,
-    WIDTH,
     empty_figure,
     gain_of,
     styles_of,
     watermark,
+    width_of,
     wrapped,
 )
 from launchbench.report.drawn import Drawings
@@ -45,7 +45,7 @@ def draw_decode(section: Section) -> Figure:
     widths = sorted(set(used["width"]))[:MAX_SERIES]
     styles = styles_of([f"width {width:,}" for width in widths])
     figure, grid = plt.subplots(
-        1, len(shown), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
+        1, len(shown), figsize=(width_of(len(shown)), _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )
     any_slowed = False
     for axes, card in zip(grid[0], shown, strict=True):
@@ -75,7 +75,9 @@ def draw_decode(section: Section) -> Figure:
             Line2D([], [], color="0.3", marker="o", linestyle="none", markerfacecolor="white", label=_SLOWED)
         )
     handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=min(2 if len(shown) == 1 else 4, len(handles)), frameon=False
+    )
     cut = f"; {len(shown)} of {len(cards)} cards, the table has all" if len(shown) < len(cards) else ""
     figure.suptitle(f"a token of every sequence, with 95 % intervals{cut}", fontsize=10)
     watermark(figure, section.simulated)

@@ -25,7 +25,7 @@ MAX_PANELS = 5
 NO_RESULTS = "no results yet"
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
-WIDTH = 9.0
+WIDTH, ALONE = 9.0, 5.6
 _IMAGE_DPI = 200  # of what is drawn as an image inside an SVG
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -88,10 +88,15 @@ def gain_of(row: Mapping[Any, Any]) -> str:
     return f"speed-up {with_interval(row['speedup'], row['speedup_low'], row['speedup_high'])}"
 
 
-def legend_columns(names: Sequence[str]) -> int:
-    """How many of the names fit beside each other below a figure."""
+def width_of(panels: int) -> float:
+    """Inches of a figure with so many panels side by side: one alone needs less, and can be read on a phone."""
+    return WIDTH if panels > 1 else ALONE
+
+
+def legend_columns(names: Sequence[str], width: float = WIDTH) -> int:
+    """How many of the names fit beside each other below a figure of so many inches."""
     longest = max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
-    return max(1, min(6, 110 // (longest + 8)))
+    return max(1, min(6, int(110 * width / WIDTH) // (longest + 8)))
 
 
 def spread_out(values: Sequence[int], most: int = MAX_PANELS) -> list[int]:

@@ -22,13 +22,13 @@ from launchbench.report.cells import path_name
 from launchbench.report.comparison import SIMULATED, Comparison
 from launchbench.report.drawing import (
     MAX_SERIES,
-    WIDTH,
     empty_figure,
     gain_of,
     legend_columns,
     spread_out,
     styles_of,
     watermark,
+    width_of,
     wrapped,
 )
 from launchbench.report.drawn import Drawings
@@ -131,7 +131,9 @@ def draw_placements(
         return empty_figure()
     names = _names(comparison)[:MAX_SERIES]
     timed = _timed_nodes(rows, points, nodes, launch_path)
-    figure, grid = plt.subplots(2, len(counts), figsize=(WIDTH, 5.2), squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(
+        2, len(counts), figsize=(width_of(len(counts)), 5.2), squeeze=False, layout="constrained"
+    )
     for column, count in enumerate(counts):
         for axes, mode in zip(grid[:, column], ("loop", "node"), strict=True):
             if comparison.many or points is None:
@@ -143,7 +145,7 @@ def draw_placements(
             axes.set_xlim(-0.6, len(names) - 0.4)
             axes.set_xticks([])
             axes.ticklabel_format(axis="y", useOffset=False, style="plain")
-        grid[0, column].set_title(f"N = {count:,}")
+            axes.set_title(f"{mode}, N = {count:,}")
     gated = set(timed["mode"]) == {GATED}
     grid[0, 0].set_ylabel("loop: µs per launch")
     grid[1, 0].set_ylabel("node behind a gate: µs" if gated else "replay: µs per node")
@@ -241,7 +243,7 @@ def _path_panels(comparison: Comparison, ylabel: str) -> tuple[Figure, list[tupl
         return empty_figure(), []
     across = min(len(paths), MAX_ACROSS)
     down = -(-len(paths) // across)
-    size = (WIDTH, 4.4 if down == 1 else 1 + 3 * down)
+    size = (width_of(across), 4.4 if down == 1 else 1 + 3 * down)
     figure, grid = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained", sharey=True)
     for axes in grid.flat[len(paths) :]:
         axes.remove()
@@ -317,7 +319,7 @@ def _finish(
     names = _names(comparison)
     styles = list(styles_of(names).items())[:MAX_SERIES]
     handles = [Line2D([], [], label=wrapped(name), **{**own, **style}) for name, own in styles]
-    columns = legend_columns([*names, *(str(line.get_label()) for line in overlay)])
+    columns = legend_columns([*names, *(str(line.get_label()) for line in overlay)], figure.get_size_inches()[0])
     for line in overlay:
         line.set_label(wrapped(str(line.get_label())))
     lines, look = [*handles, *more, *overlay], {"frameon": False, "title": title or None, "title_fontsize": 9}

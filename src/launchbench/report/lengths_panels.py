@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from launchbench.report.cells import label_name
-from launchbench.report.drawing import MAX_PANELS, MAX_SERIES, WIDTH, spread_out, styles_of
+from launchbench.report.drawing import MAX_PANELS, MAX_SERIES, spread_out, styles_of, width_of
 from launchbench.report.lengths import Section
 
 LINEAR_BELOW_US = 0.5
@@ -53,7 +53,7 @@ def panels(section: Section) -> Panels | None:
     cells = used.assign(series=_series_names(section, used))
     styles = dict(list(styles_of(list(dict.fromkeys(cells["series"]))).items())[:MAX_SERIES])
     figure, grid = plt.subplots(
-        1, len(counts), figsize=(WIDTH, _HEIGHT), squeeze=False, layout="constrained", sharey=True
+        1, len(counts), figsize=(width_of(len(counts)), _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )
     axes = dict(zip(counts, grid[0], strict=True))
     for count, one in axes.items():

@@ -40,7 +40,14 @@ from launchbench.report.pointers import section
 from launchbench.report.protocols import protocols
 from launchbench.report.published import marks, table, told
 from launchbench.report.rendering import environment
-from launchbench.report.sidebyside import COMMAND, DECODE_COMMAND, LENGTHS_COMMAND, POINTERS_COMMAND, side_by_side
+from launchbench.report.sidebyside import (
+    COMMAND,
+    DECODE_COMMAND,
+    LENGTHS_COMMAND,
+    POINTERS_COMMAND,
+    left_out,
+    side_by_side,
+)
 from launchbench.report.svg import inline
 from launchbench.results import columns, tables
 from launchbench.results.files import write_atomically
@@ -226,12 +233,14 @@ def _answers(comparison: Comparison) -> list[dict[str, object]]:
     for path in paths:
         warnings = [warning for warning in explain.not_alike(comparison, path) if warning not in warned]
         warned.update(warnings)
+        devices = side_by_side(comparison, path)
         made.append(
             {
                 "path": path,
                 "title": ANSWERS[path],
                 "short": explain.short_answer(comparison, path),
-                "table": side_by_side(comparison, path),
+                "table": devices,
+                "left_out": left_out(devices),
                 "warnings": warnings,
                 "clocks": explain.clocks(comparison, path),
                 "fits": explain.fits(comparison, path),

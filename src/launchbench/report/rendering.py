@@ -20,7 +20,7 @@ def environment(package: str = "launchbench.report") -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    script = made.get_template("sort.js.j2").render()
+    script = "".join(made.get_template(f"{part}.js.j2").render() for part in ("sort", "figures"))
     made.globals["script"] = Markup(script)
     made.globals["policy"] = _policy(script)
     return made

@@ -23,6 +23,9 @@ LENGTHS_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[lengths]'"
 DECODE_COMMAND = "make report SNAKEMAKE_FLAGS='--config extras=[decode]'"
 """Fills a column that nobody has measured, on a machine with that card."""
 
+LEFT_OUT = "unmeasured"
+"""Kind of what a narrow screen does not show, beside columns with figures."""
+
 MAX_NAMED = 5
 
 _MEASURES = (
@@ -42,6 +45,10 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
     labels = sorted(comparison.labels, key=lambda key: key not in measured)
     anywhere = _keys(comparison.compared)
     total = len(_MEASURES) * len(comparison.launch_counts) + len(_CONTEXT)
+    unmeasured = {key: _not_measured(comparison, key, key in anywhere, total) for key in labels if key not in measured}
+    if measured:
+        # A narrow screen leaves these columns out: the note has their text.
+        unmeasured = {key: replace(cell, kind=f"{cell.kind} {LEFT_OUT}") for key, cell in unmeasured.items()}
     body: list[list[Cell]] = []
     for at in comparison.launch_counts:
         for position, (name, column, title, kernel, per_n) in enumerate(_MEASURES):
@@ -53,7 +60,7 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
                     cell = _value(own, column, at if per_n else 1)
                     row.append(cell if cell.kind == "missing" else replace(cell, href=row_link(own, comparison.listed)))
                 elif not body:
-                    row.append(_not_measured(comparison, key, key in anywhere, total))
+                    row.append(unmeasured[key])
             body.append(row)
     for name, column in _CONTEXT:
         row = [Cell(name, heading="row", colspan=2)]
@@ -61,16 +68,28 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
             if key in measured:
                 row.append(_context(_of(rows_of["tiny"], key), column))
             elif not body:
-                row.append(_not_measured(comparison, key, key in anywhere, total))
+                row.append(unmeasured[key])
         body.append(row)
     return Table(
         name=f"devices-{launch_path}",
         caption=f"Devices side by side, launches issued by {launch_path}: mean over trials with 95 % interval in "
         "brackets; where a label has several cards, smallest to largest.",
-        head=heads("N", "measure", *(label_name(*key) for key in labels)),
+        head=heads(
+            *("N", "measure"),
+            *(Cell(label_name(*key), kind=LEFT_OUT if measured and key in unmeasured else "") for key in labels),
+        ),
         rows=body,
         simulated=any(virtual for _, virtual in measured),
     )
+
+
+def left_out(table: Table) -> list[tuple[str, Cell]]:
+    """What :func:`side_by_side` has no figures of: names of columns and what their cells say, equal ones together."""
+    cells = [cell for row in table.rows[:1] for cell in row if LEFT_OUT in cell.kind]
+    named: dict[tuple[str, str], list[str]] = {}
+    for head, cell in zip((head for head in table.head if head.kind == LEFT_OUT), cells, strict=True):
+        named.setdefault((cell.text, cell.code), []).append(head.text)
+    return [(several(names), Cell(text, code=code)) for (text, code), names in named.items()]
 
 
 _CONTEXT = (

@@ -17,6 +17,9 @@ from matplotlib.lines import Line2D
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _TIP = "tip:"
+SMALL = 500
+"""Points: a figure that is less wide has one panel, and less of the page."""
+
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
@@ -81,8 +84,10 @@ def inline(svg: bytes, name: str, alternative: str) -> str:
                 element.set(key, f"#{name}-{value[1:]}")
             elif "url(#" in value:
                 element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
-    for size in ("width", "height"):
-        root.attrib.pop(size, None)
+    width = float(root.attrib.pop("width", "0").removesuffix("pt"))
+    root.attrib.pop("height", None)
+    if 0 < width < SMALL:
+        root.set("class", "small")
     # What the removed style sheet said of every element.
     more = {"stroke-linejoin": "round", "stroke-linecap": "butt", "role": "img", "aria-label": alternative}
     root.attrib.update(more)
