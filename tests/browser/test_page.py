@@ -203,9 +203,15 @@ def test_paper_holds_all_of_it(browser: Browser, page: Path) -> None:
         windows = browser.run(
             "return [...document.querySelectorAll('.scroll')].every((one) => one.scrollHeight <= one.clientHeight + 1)"
         )
+        kept = browser.run(
+            "const rule = (kind, name) => [...document.querySelectorAll(kind)].every((one) => "
+            "getComputedStyle(one)[name] === 'avoid'); return ["
+            "rule('figure', 'breakInside'), rule('tr', 'breakInside'), rule('li', 'breakInside'), "
+            "rule('h2, h3, .note, caption', 'breakAfter'), rule('tbody tr:first-child', 'breakBefore')]"
+        )
     finally:
         browser.command("Emulation.setEmulatedMedia", {"media": ""})
-    assert cut == [] and windows
+    assert cut == [] and windows and kept == [True] * 5
 
 
 PANELS = """
