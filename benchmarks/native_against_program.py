@@ -128,7 +128,7 @@ def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries
     begun = time.monotonic()
     for number in range(pairs):
         os.sched_setaffinity(0, {cores[number % len(cores)]})  # the processes that are started inherit it
-        if number % 2:
+        if (number + number // len(cores)) % 2:  # so that a core sees both orders
             second, first = theirs(), ours()
         else:
             first, second = ours(), theirs()
