@@ -43,11 +43,16 @@ def test_graphs_that_help_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "reach"), [((2.0, 6.0), "from 2 to 6"), ((2.0, math.inf), "from 2 to never"), ((4.0, 4.0), "4")]
+    ("ends", "words"),
+    [
+        ((2.0, 6.0), "reach from 2 to 6"),
+        ((2.0, math.inf), "reach from 2 to never"),
+        ((4.0, 4.0), "hold no other number"),
+    ],
 )
-def test_break_even_is_told_with_what_its_intervals_reach(ends: tuple[float, float], reach: str) -> None:
+def test_break_even_is_told_with_what_its_intervals_reach(ends: tuple[float, float], words: str) -> None:
     one = row("h200", 8, 2.8, 3.0, 3.2, 4) | {"break_even_replays_low": ends[0], "break_even_replays_high": ends[1]}
-    assert told([one]).endswith(f"after 4 replays; the intervals reach {reach}.")
+    assert told([one]).endswith(f"after 4 replays; the intervals {words}.")
 
 
 def test_graphs_that_help_nowhere_or_here_and_there() -> None:

@@ -99,6 +99,18 @@ def test_times_draw_marks_and_fitted_lines(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.asarray(line.get_ydata()), fixed + each * n, rtol=0.02)
 
 
+@pytest.mark.parametrize(("counts", "at_least"), [((64,), 2), ((8, 64), 3), ((8, 4096), 3)])
+def test_a_logarithmic_axis_has_plain_numbers(tmp_path: Path, counts: tuple[int, ...], at_least: int) -> None:
+    write_sweep(tmp_path, counts)
+    figure = figures.draw_times(load(tmp_path)[0])
+    text = all_text(figure)
+    assert "math" not in text and "$" not in text
+    axes = figure.axes[0]
+    low, high = axes.get_ylim()
+    shown = [label for label in axes.get_yticklabels() if label.get_text() and low <= label.get_position()[1] <= high]
+    assert len(shown) >= at_least
+
+
 def test_no_line_where_there_is_no_fit(tmp_path: Path) -> None:
     write_sweep(tmp_path, (512,))
     comparison, _ = load(tmp_path)
@@ -110,6 +122,9 @@ def test_what_was_measured_at_one_n_is_one_sentence_beside_the_fits(tmp_path: Pa
     write_job(tmp_path, 64, label="h100", card=1, launch_paths=("cuda-python", "triton"))
     made = sections.fit_lines(load(tmp_path)[0])
     assert {row[0].text for row in made.rows} == {"t4"} and len(made.rows) == 4
+    write_job(tmp_path, 64, label="a100", card=2, edit=lambda _, raw: raw.assign(gpu_us=np.nan))
+    more = sections.fit_lines(load(tmp_path)[0])
+    assert more.notes[1] == "Nothing usable at any N, so without a line: native-driver and cuda-python on a100."
     assert made.notes == ["At one N only, so without a line: cuda-python and triton (own kernel) on h100."]
 
 

@@ -402,6 +402,15 @@ def test_without_trials_no_figure_has_an_interval(tmp_path: Path) -> None:
     assert page.tables["summary"][1][13] == "1 trial, 1 placement, 50 repetitions"
 
 
+def test_an_n_without_results_is_one_row_beside_those_that_have_some(tmp_path: Path) -> None:
+    write_job(tmp_path / "results", 512, label="t4", launch_paths=["native-driver"], kernels=["tiny"])
+    head, *rows = render(tmp_path, ["t4", "h100"], (8, 512)).tables["devices-native-driver"]
+    assert head[2:] == ["t4", "h100"]
+    assert rows[0][:2] == ["N = 8", "not measured at this N"] and rows[0][-1].startswith("not measured yet")
+    assert rows[1][0] == "N = 512" and [row[-1] for row in rows if row[0] == "cards"] == ["1"]
+    assert len(rows) == 1 + 5 + 4
+
+
 def test_break_even_comes_with_its_interval(tmp_path: Path) -> None:
     model = CostModel(issue=0.76, node=0.75, loop_fixed=6.0, process=0.004)
     write_sweep(tmp_path / "results", (64,), trials=3, model=model, launch_paths=["native-driver"])

@@ -30,6 +30,7 @@ from launchbench.report.drawing import (
     WIDTH,
     empty_figure,
     legend_columns,
+    log_values,
     spread_out,
     styles_of,
     watermark,
@@ -297,8 +298,7 @@ def draw_break_even(comparison: Comparison, launch_path: str) -> Figure:
         axes.set_ylabel(label)
         axes.set_xlabel("N (nodes)")
         _over_counts(axes, counts, 8)
-    right.set_yscale("log")
-    right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
+    log_values(right)
     left.set_title(f"launches issued by {launch_path}")
     updated = ", or updating it (dotted)" if rows["update_us"].notna().any() else ""
     right.set_title(f"paid once: making it (solid){updated}")

@@ -85,8 +85,8 @@ def _paid(comparison: Comparison, launch_path: str) -> str:
     low, high = (rows[f"break_even_replays_{end}"].dropna() for end in ("low", "high"))
     if low.empty:
         return f"{text}."
-    reach = " to ".join(_ends(pd.concat([low, high])))
-    return f"{text}; the intervals reach {'from ' if ' to ' in reach else ''}{reach}."
+    reach = _ends(pd.concat([low, high]))
+    return f"{text}; the intervals {'hold no other number' if reach == ends else 'reach from ' + ' to '.join(reach)}."
 
 
 def _ends(replays: pd.Series[float]) -> list[str]:

@@ -10,11 +10,11 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from launchbench.report.drawing import (
     empty_figure,
     legend_columns,
+    log_values,
     watermark,
     wrapped,
 )
@@ -50,8 +50,7 @@ def draw_clocks(section: Section) -> Figure:
                     _median(axes, own, column, look)
                 elif len(own):
                     _line(axes, own, column, look, f"{name}, {clock}")
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
+        log_values(axes)
     made.first.set_ylabel("time of the loop / N (µs)")
     figure, styles = made.figure, made.styles
     handles = [Line2D([], [], label=wrapped(name), **{**style, "linestyle": "none"}) for name, style in styles.items()]

@@ -15,10 +15,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from launchbench.report.svg import told
-from launchbench.wording import with_interval
+from launchbench.wording import number, with_interval
 
 MAX_SERIES = 12
 MAX_PANELS = 5
@@ -68,7 +70,7 @@ def watermark(figure: Figure, simulated: bool) -> None:
             0.5,
             0.55,
             "SIMULATED GPU INCLUDED\nNOT A MEASUREMENT",
-            fontsize=26,
+            fontsize=min(26.0, 8 * figure.get_size_inches()[1]),  # within a low figure too
             color="#b00020",
             alpha=0.22,
             ha="center",
@@ -93,6 +95,16 @@ def width_of(panels: int) -> float:
     return WIDTH if panels > 1 else ALONE
 
 
+def log_values(axes: Axes) -> None:
+    """A logarithmic vertical axis that has numbers also within a decade, none of them as a formula; after drawing."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    decades = np.log10(high / low)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if decades < 1.2 else (1, 3) if decades < 3 else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def legend_columns(names: Sequence[str], width: float = WIDTH) -> int:
     """How many of the names fit beside each other below a figure of so many inches."""
     longest = max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
@@ -108,7 +120,7 @@ def spread_out(values: Sequence[int], most: int = MAX_PANELS) -> list[int]:
 
 def empty_figure() -> Figure:
     """What is drawn where there is nothing to draw."""
-    figure = plt.figure(figsize=(WIDTH, 2.4))
+    figure = plt.figure(figsize=(WIDTH, 1.2))
     figure.text(0.5, 0.5, NO_RESULTS, ha="center", va="center", fontsize=16, color="0.3")
     return figure
 

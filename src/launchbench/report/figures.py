@@ -25,6 +25,7 @@ from launchbench.report.drawing import (
     empty_figure,
     gain_of,
     legend_columns,
+    log_values,
     spread_out,
     styles_of,
     watermark,
@@ -36,7 +37,7 @@ from launchbench.report.overlay import draw_marks
 from launchbench.report.placements import GATED, PLAIN
 from launchbench.report.published import NOT_MEASURED_HERE, Mark
 from launchbench.report.svg import tell
-from launchbench.wording import number, several, shortened, with_interval
+from launchbench.wording import several, shortened, with_interval
 
 MAX_MARKS = 2000
 """More marks than this are drawn as an image inside the SVG, where each would take 120 bytes."""
@@ -107,8 +108,7 @@ def draw_times(comparison: Comparison, published: Sequence[Mark] = ()) -> Figure
                 [line] = axes.plot(group["launch_count"], group[f"{mode}_us"], **marks)
                 tell(line, [f"{_where(row)}: {mode} {_time(row, mode)}" for row in group.to_dict("records")])
                 _line(axes, comparison, group, mode, {"color": style["color"], "linestyle": dashes})
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 1)))
+        log_values(axes)
     keys = [
         Line2D([], [], color="0.3", linestyle=dashes, marker="o", label=name, markerfacecolor=fill)
         for (_, dashes), name, fill in zip(

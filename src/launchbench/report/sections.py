@@ -250,8 +250,7 @@ def _memory(row: dict[Hashable, Any]) -> Cell:
 def fit_lines(comparison: Comparison) -> Table:
     """Parameters of the straight lines; what was measured at one N alone has none, which is said once."""
     every = _ordered(comparison.fits, comparison)
-    single = every["points"] == 1
-    rows = every[~single]
+    rows = every[every["points"] > 1]
     body = []
     for row in rows.head(MAX_ROWS).to_dict("records"):
         fixed, slope = (
@@ -282,27 +281,28 @@ def fit_lines(comparison: Comparison) -> Table:
         "verdict",
     )
     caption = "Straight lines of GPU time over N: time = fixed + N \N{MULTIPLICATION SIGN} per launch or node."
-    notes = [*cut(len(rows), MAX_ROWS, "fits.csv"), *_without_line(every[single], every, comparison)]
+    notes = [*cut(len(rows), MAX_ROWS, "fits.csv"), *_without_line(every)]
     return Table("fits", caption, head, body, any_simulated(rows), notes)
 
 
-def _without_line(single: pd.DataFrame, every: pd.DataFrame, comparison: Comparison) -> list[str]:
-    """One sentence on what has one N; with the cards that it is said of, unless these are all."""
-    if single.empty:
-        return []
-    cards: dict[tuple[str, ...], list[str]] = {}
-    for card, own in single.groupby("card_name", sort=False):
-        swept = set(every.loc[(every["card_name"] == card) & (every["points"] > 1), "launch_path"])
-        paths = [
-            path_name(str(path)) + (f" ({several(mine['kernel'].unique())})" if path in swept else "")
-            for path, mine in own.groupby("launch_path", sort=False)
-        ]
-        cards.setdefault(tuple(paths), []).append(str(card))
-    told = []
-    for kept, names in cards.items():
-        named = several(names) if len(names) <= MANY_CARDS else plural(len(names), "card")
-        told.append(several(kept) + ("" if len(names) == every["card_name"].nunique() else f" on {named}"))
-    return [f"At one N only, so without a line: {'; '.join(told)}."]
+def _without_line(every: pd.DataFrame) -> list[str]:
+    """A sentence on what has one N, and one on what has none; with the cards, unless these are all."""
+    notes = []
+    for points, words in ((1, "At one N only"), (0, "Nothing usable at any N")):
+        cards: dict[tuple[str, ...], list[str]] = {}
+        for card, own in every[every["points"] == points].groupby("card_name", sort=False):
+            swept = set(every.loc[(every["card_name"] == card) & (every["points"] > 1), "launch_path"])
+            paths = [
+                path_name(str(path)) + (f" ({several(mine['kernel'].unique())})" if path in swept else "")
+                for path, mine in own.groupby("launch_path", sort=False)
+            ]
+            cards.setdefault(tuple(paths), []).append(str(card))
+        told = []
+        for kept, names in cards.items():
+            named = several(names) if len(names) <= MANY_CARDS else plural(len(names), "card")
+            told.append(several(kept) + ("" if len(names) == every["card_name"].nunique() else f" on {named}"))
+        notes += [f"{words}, so without a line: {'; '.join(told)}."] if told else []
+    return notes
 
 
 def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table:

@@ -44,32 +44,32 @@ def side_by_side(comparison: Comparison, launch_path: str) -> Table:
     # A phone shows one column beside the headings: it should hold figures.
     labels = sorted(comparison.labels, key=lambda key: key not in measured)
     anywhere = _keys(comparison.compared)
-    total = len(_MEASURES) * len(comparison.launch_counts) + len(_CONTEXT)
+    known = {int(at) for rows in rows_of.values() for at in rows["launch_count"]}
+    context = _CONTEXT if measured else ()
+    total = sum(len(_MEASURES) if at in known else 1 for at in comparison.launch_counts) + len(context)
     unmeasured = {key: _not_measured(comparison, key, key in anywhere, total) for key in labels if key not in measured}
     if measured:
         # A narrow screen leaves these columns out: the note has their text.
         unmeasured = {key: replace(cell, kind=f"{cell.kind} {LEFT_OUT}") for key, cell in unmeasured.items()}
     body: list[list[Cell]] = []
     for at in comparison.launch_counts:
-        for position, (name, column, title, kernel, per_n) in enumerate(_MEASURES):
+        for position, (name, column, title, kernel, per_n) in enumerate(_MEASURES if at in known else ()):
             row = [Cell(f"N = {at:,}", heading="row", rowspan=len(_MEASURES))] if not position else []
             row.append(Cell(name, title, heading="row"))
-            for key in labels:
-                if key in measured:
-                    own = _of(rows_of[kernel], key, at)
-                    cell = _value(own, column, at if per_n else 1)
-                    row.append(cell if cell.kind == "missing" else replace(cell, href=row_link(own, comparison.listed)))
-                elif not body:
-                    row.append(unmeasured[key])
+            for key in (key for key in labels if key in measured):
+                own = _of(rows_of[kernel], key, at)
+                cell = _value(own, column, at if per_n else 1)
+                row.append(cell if cell.kind == "missing" else replace(cell, href=row_link(own, comparison.listed)))
             body.append(row)
-    for name, column in _CONTEXT:
-        row = [Cell(name, heading="row", colspan=2)]
-        for key in labels:
-            if key in measured:
-                row.append(_context(_of(rows_of["tiny"], key), column))
-            elif not body:
-                row.append(unmeasured[key])
-        body.append(row)
+        if at not in known:
+            nothing = Cell(NOT_MEASURED if measured else UNKNOWN, kind="missing", colspan=1 + len(measured))
+            body.append([Cell(f"N = {at:,}", heading="row"), nothing])
+    for name, column in context:
+        own_labels = (key for key in labels if key in measured)
+        cells = (_context(_of(rows_of["tiny"], key), column) for key in own_labels)
+        body.append([Cell(name, heading="row", colspan=2), *cells])
+    if body:
+        body[0] += unmeasured.values()
     return Table(
         name=f"devices-{launch_path}",
         caption=f"Devices side by side, launches issued by {launch_path}: mean over trials with 95 % interval in "
