@@ -24,7 +24,7 @@ from tests.workflow.forked import Running, kill_group
 from tests.workflow.test_virtual_workflow import RESULTS, new_clone
 
 COUNTS = [8, 64]
-CHAINS, KILLS = 4, 20
+CHAINS, KILLS = 2, 20
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_killed_at_random_moments(clone: Clone, duration_s: dict[tuple[str, ...]
     repetitions = SHORT["repetitions"]
     kept: dict[str, str] = {}
     for number in range(KILLS // CHAINS):
-        arguments = () if number == 1 else TABLES  # the page too, once in each chain
+        arguments = () if number % 5 == 1 else TABLES  # sometimes the page too
         with clone.start(*arguments) as process:
             time.sleep(generator.uniform(0.1, duration_s[arguments]))
             kill_group(process.pid)
