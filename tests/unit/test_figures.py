@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import seaborn as sns
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from PIL import Image
@@ -304,3 +307,19 @@ def test_two_processes_draw_what_one_does(tmp_path: Path) -> None:
 def test_a_drawing_process_that_is_ended_is_one_line() -> None:
     with pytest.raises(LaunchbenchError, match=r"^report: a process that drew figures was ended"):
         draw({"one": lambda: os._exit(9)}, 2)
+
+
+def test_the_look_is_that_of_seaborn_which_is_not_loaded_for_it() -> None:
+    with drawing.styled():
+        ours = dict(matplotlib.rcParams)
+    with plt.rc_context():
+        matplotlib.rcdefaults()
+        sns.set_theme(style="ticks")
+        theirs = dict(matplotlib.rcParams)
+    loaded_with_it = {"axes.prop_cycle", "image.cmap", "font.sans-serif", "backend", "backend_fallback"}
+    differ = {name for name, value in theirs.items() if ours[name] != value} - loaded_with_it
+    assert differ == {name for name in differ if name in drawing.OWN_STYLE}
+    assert list(drawing.PALETTE) == sns.color_palette("colorblind", 10).as_hex()
+    seen = "import sys, launchbench.report.page; print({'seaborn', 'scipy.stats'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "set()\n"

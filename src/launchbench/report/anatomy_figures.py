@@ -13,7 +13,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
@@ -27,10 +26,12 @@ from launchbench.report.cells import label_name, replays
 from launchbench.report.comparison import Comparison
 from launchbench.report.drawing import (
     MAX_SERIES,
+    PALETTE,
     WIDTH,
     empty_figure,
     legend_columns,
     log_values,
+    medians,
     spread_out,
     styles_of,
     watermark,
@@ -106,12 +107,11 @@ def draw_anatomy(section: Section) -> Figure:
         axes.set_xlim(0, 1.4 * grid[0, 0].dataLim.x1 if len(counts) == 1 else 1.4 * max(a.dataLim.x1 for a in grid[0]))
     grid[0, 0].set_yticks(range(len(names)), [wrapped(name) for name in names])
     grid[0, 0].set_ylim(len(names) - 0.45, -0.55)
-    palette = sns.color_palette("colorblind", 10)
     keys = [
-        Patch(facecolor=palette[color], edgecolor="0.2", hatch=hatch, label=label) for _, label, color, hatch in _PARTS
+        Patch(facecolor=PALETTE[color], edgecolor="0.2", hatch=hatch, label=label) for _, label, color, hatch in _PARTS
     ]
     added = Patch(
-        facecolor="white", edgecolor=palette[2], hatch="xxxx", label="of which tiny takes more than the control"
+        facecolor="white", edgecolor=PALETTE[2], hatch="xxxx", label="of which tiny takes more than the control"
     )
     figure.legend(
         handles=[*keys[:3], added, keys[3]], loc="outside lower center", ncols=min(2, len(counts)), frameon=False
@@ -123,7 +123,6 @@ def draw_anatomy(section: Section) -> Figure:
 
 
 def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
-    palette = sns.color_palette("colorblind", 10)
     if rows.empty:
         axes.text(0, position, " not measured", va="center", fontsize=8, color="0.35")
         return
@@ -138,7 +137,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
         if math.isnan(value):
             axes.text(0, at, " not timed", va="center", fontsize=7, color="0.35")
             continue
-        look: dict[str, Any] = {"color": palette[color], "edgecolor": "0.2", "linewidth": 0.5, "hatch": hatch}
+        look: dict[str, Any] = {"color": PALETTE[color], "edgecolor": "0.2", "linewidth": 0.5, "hatch": hatch}
         drawn: BarContainer = axes.barh(at, value, height, **look)
         drawn.set_label(f"{name}")
         shown = f"{number(value) if value >= 0.01 else '< 0.01'}"
@@ -149,7 +148,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, position: int, count: int) -> None:
             axes.errorbar(value, at, xerr=[[value - low], [high - value]], color="0.1", capsize=2, linewidth=1)
         if name == "node" and has_kernel(rows).all():
             added = float(rows["kernel_us"].median())
-            more = {"facecolor": "white", "edgecolor": palette[2], "hatch": "xxxx", "linewidth": 0.5}
+            more: dict[str, Any] = {"facecolor": "white", "edgecolor": PALETTE[2], "hatch": "xxxx", "linewidth": 0.5}
             axes.barh(at, added, height, left=value - added, **more)
         weight = "bold" if name == culprit else "normal"
         axes.text(
@@ -203,16 +202,7 @@ def draw_ladder(section: Section) -> Figure:
                 untimed.setdefault(missing(section, name, mode), []).append(mode)
             elif section.many:
                 look = {key: value for key, value in style.items() if key != "markerfacecolor"}
-                sns.lineplot(
-                    known,
-                    x="launch_count",
-                    y="each_us",
-                    estimator="median",
-                    errorbar=("pi", 100),
-                    ax=axes,
-                    legend=False,
-                    **look,
-                )
+                medians(axes, known, "launch_count", "each_us", **look)
             else:
                 middle = known["each_us"].to_numpy(float)
                 ends = known[["each_low_us", "each_high_us"]].to_numpy(float).T

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,6 +14,7 @@ from launchbench.report.drawing import (
     empty_figure,
     legend_columns,
     log_values,
+    medians,
     watermark,
     wrapped,
 )
@@ -78,4 +78,4 @@ def _median(axes: Axes, own: pd.DataFrame, column: str, look: dict[str, Any]) ->
     if len(own):
         each = own.assign(each=own[f"{column}_us"] / own["launch_count"])
         style = {name: value for name, value in look.items() if name != "markerfacecolor"}
-        sns.lineplot(each, x="kernel_us", y="each", estimator="median", errorbar=None, ax=axes, legend=False, **style)
+        medians(axes, each, "kernel_us", "each", band=False, **style)

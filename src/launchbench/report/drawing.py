@@ -14,8 +14,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
+import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -29,7 +31,31 @@ NO_RESULTS = "no results yet"
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 WIDTH, ALONE = 9.0, 5.6
 _IMAGE_DPI = 200  # of what is drawn as an image inside an SVG
-_STYLE: dict[Any, Any] = {
+_PNG_DPI = 150
+PALETTE = (
+    *("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc"),
+    *("#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"),
+)
+"""Seaborn's palette "colorblind"."""
+
+_TICKS = {"color": ".15", "major.size": 6.0, "major.width": 1.25, "minor.size": 4.0, "minor.width": 1.0}
+_SEABORN: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": ".15",
+    "axes.labelcolor": ".15",
+    "axes.linewidth": 1.25,
+    "grid.color": ".8",
+    "grid.linewidth": 1.0,
+    "legend.title_fontsize": 12.0,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+    "text.color": ".15",
+    **{f"{axis}.{name}": value for axis in ("xtick", "ytick") for name, value in _TICKS.items()},
+}
+"""Seaborn's style "ticks", written out: loading seaborn loads scipy.stats, which takes longer than a figure."""
+
+OWN_STYLE: dict[Any, Any] = {
     "font.size": 10,
     "font.family": ["DejaVu Sans"],
     "axes.titlesize": 10,
@@ -49,11 +75,10 @@ _STYLE: dict[Any, Any] = {
 
 def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, marker and line style of each name: the last two tell the series apart in grey."""
-    palette = sns.color_palette("colorblind", 10)
     dashes = ("solid", "dashed", "dashdot", "dotted")
     return {
         name: {
-            "color": palette[position % 10],
+            "color": PALETTE[position % len(PALETTE)],
             "marker": _MARKERS[position % len(_MARKERS)],
             "linestyle": dashes[position % len(dashes)],
             "markersize": 5,
@@ -95,6 +120,14 @@ def width_of(panels: int) -> float:
     return WIDTH if panels > 1 else ALONE
 
 
+def medians(axes: Axes, rows: pd.DataFrame, x: str, y: str, band: bool = True, **look: Any) -> None:
+    """The median of ``y`` at each ``x``, and the band from the smallest to the largest."""
+    import seaborn as sns  # here alone: see _SEABORN
+
+    ends = ("pi", 100) if band else None
+    sns.lineplot(rows, x=x, y=y, estimator="median", errorbar=ends, ax=axes, legend=False, **look)
+
+
 def log_values(axes: Axes) -> None:
     """A logarithmic vertical axis that has numbers also within a decade, none of them as a formula; after drawing."""
     axes.set_yscale("log")
@@ -130,20 +163,23 @@ def styled() -> Iterator[None]:
     """The look of all figures, whatever the user has configured."""
     with plt.rc_context():
         matplotlib.rcdefaults()
-        sns.set_theme(style="ticks")
-        matplotlib.rcParams.update(_STYLE)
+        matplotlib.rcParams.update(_SEABORN | OWN_STYLE)
         yield
 
 
 def files_of(figure: Figure) -> dict[str, bytes]:
-    """Suffix (``svg``, ``png``) -> content; the same figure gives the same bytes."""
+    """Suffix (``svg``, ``png``) -> content; the same figure gives the same bytes.
+
+    The canvases are asked themselves: ``savefig`` would draw everything once more before each file.
+    """
     svg, png = io.BytesIO(), io.BytesIO()
     layout = figure.get_layout_engine()
     if layout is not None:
-        # Once for both: each savefig would draw everything once more beforehand.
         layout.execute(figure)
         figure.set_layout_engine("none")
-    figure.savefig(svg, format="svg", dpi=_IMAGE_DPI, metadata={"Date": None, "Creator": None})
-    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    figure.dpi = _IMAGE_DPI
+    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
+    figure.dpi = _PNG_DPI
+    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
     plt.close(figure)
     return {"svg": told(svg.getvalue()), "png": png.getvalue()}

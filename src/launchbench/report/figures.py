@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -26,6 +25,7 @@ from launchbench.report.drawing import (
     gain_of,
     legend_columns,
     log_values,
+    medians,
     spread_out,
     styles_of,
     watermark,
@@ -209,19 +209,9 @@ def _bands(axes: Axes, comparison: Comparison, rows: pd.DataFrame, column: str, 
         own = named[named["label_name"] == name]
         if own.empty:
             continue
-        sns.lineplot(
-            own,
-            x="launch_count",
-            y=column,
-            estimator="median",
-            errorbar=("pi", 100),
-            ax=axes,
-            color=style["color"],
-            marker=style["marker"],
-            linestyle=linestyle,
-            markersize=5,
-            legend=False,
-        )
+        look = {**style, "linestyle": linestyle}
+        del look["linewidth"]
+        medians(axes, own, "launch_count", column, **look)
 
 
 def _line(axes: Axes, comparison: Comparison, group: pd.DataFrame, mode: str, style: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -16,6 +15,7 @@ from launchbench.report.drawing import (
     empty_figure,
     gain_of,
     legend_columns,
+    medians,
     watermark,
     wrapped,
 )
@@ -84,9 +84,7 @@ def _model(axes: Axes, section: Section, own: pd.DataFrame, style: dict[str, Any
 def _band(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
     look = {"color": style["color"], "marker": style["marker"], "linestyle": style["linestyle"], "markersize": 5}
     if len(own):
-        sns.lineplot(
-            own, x="kernel_us", y="speedup", estimator="median", errorbar=("pi", 100), ax=axes, legend=False, **look
-        )
+        medians(axes, own, "kernel_us", "speedup", **look)
 
 
 def _name_crossovers(axes: Axes, section: Section, count: int, styles: dict[str, dict[str, Any]]) -> None:
