@@ -6,6 +6,9 @@ loaded and reads its variable when a process first calls it.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import functools
 import gc
 import json
 import os
@@ -13,12 +16,14 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from tests.traced import PROCESSES
 
@@ -68,14 +73,26 @@ class Jobs:
         assert self._process.stdout
         self._process.stdout.close()
 
-    def run(self, environment: Mapping[str, str], folder: Path, *arguments: str, timeout_s: float = 60) -> Done:
-        """Run ``launchbench <arguments>`` in a folder, which gets the files ``stdout`` and ``stderr``."""
+    def run(
+        self,
+        environment: Mapping[str, str],
+        folder: Path,
+        *arguments: str,
+        timeout_s: float = 60,
+        to_the_end: bool = False,
+    ) -> Done:
+        """Run ``launchbench <arguments>`` in a folder, which gets the files ``stdout`` and ``stderr``.
+
+        Args:
+            to_the_end: with the end of the interpreter, in which modules let go of what they hold.
+        """
         assert self._process.stdin and self._process.stdout
         request = {
             "environment": dict(environment),
             "folder": str(folder),
             "arguments": arguments,
             "timeout": timeout_s,
+            "to_the_end": to_the_end,
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -93,6 +110,29 @@ def become_as_started(request: Mapping[str, Any]) -> None:
     sys.argv = ["launchbench", *request["arguments"]]
     if str(CLOCK.parent) in sys.path:
         runpy.run_path(str(CLOCK))
+
+
+def end_with(run: Callable[[], Any]) -> NoReturn:
+    """Run it and end this process as Python would with its result, but for the modules.
+
+    Taking apart all that was imported before the fork would take longer than most jobs.
+    """
+    try:
+        status = run()
+    except SystemExit as ending:
+        status = ending.code
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    ctypes.CDLL(None).exit(int(status or 0))  # with what libraries do at the end of a process
+    raise AssertionError("unreachable")
 
 
 def _become(request: Mapping[str, Any]) -> Sequence[str]:
@@ -131,7 +171,10 @@ def _serve(requests: IO[str], answers: IO[str]) -> None:
         request = json.loads(line)
         child = os.fork()
         if not child:
-            sys.exit(main(_become(request)))
+            given = _become(request)
+            if request["to_the_end"]:
+                sys.exit(main(given))
+            end_with(functools.partial(main, given))
         answers.write(f"{_wait(child, request['timeout'])}\n")
         answers.flush()
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.traced import LIBRARIES
-from tests.virtual_gpu.jobs import become_as_started
+from tests.virtual_gpu.jobs import become_as_started, end_with
 from tests.workflow.ask import ASKED, ask
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -208,8 +208,7 @@ def _become_run(request: Any, python: str) -> None:
     for handle in (0, 1, 2):
         os.dup2(nothing, handle)
     _serve(commands, become_as_started)
-    runpy.run_module("launchbench", run_name="__main__", alter_sys=True)
-    sys.exit()
+    end_with(functools.partial(runpy.run_module, "launchbench", run_name="__main__", alter_sys=True))
 
 
 def _main() -> None:
@@ -225,7 +224,7 @@ def _main() -> None:
     listener = _listen(name)
     print("ready", flush=True)
     if _serve(listener, functools.partial(_become_run, python=python), sys.stdin.buffer):
-        sys.exit(cli.main(sys.argv[1:]))
+        end_with(lambda: cli.main(sys.argv[1:]))
 
 
 if __name__ == "__main__":
