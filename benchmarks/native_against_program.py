@@ -111,8 +111,8 @@ def compare(pairs: list[Pair]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries: Path) -> list[Pair]:
-    """Fresh processes of both sides in turn; which side goes first alternates."""
+def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries: Path, out: Path | None) -> list[Pair]:
+    """Fresh processes of both sides in turn; which side goes first alternates. Figures are written after each pair."""
     worker = [sys.executable, __file__, *arguments, "--worker"]
 
     cores = sorted(os.sched_getaffinity(0))
@@ -133,6 +133,8 @@ def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries
         else:
             first, second = ours(), theirs()
         found.append((first, second))
+        if out:
+            out.write_text(json.dumps(found, indent=1), encoding="utf-8")
         print(f"pair {number + 1} of {pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return found
 
@@ -148,21 +150,22 @@ def main() -> None:
     counts = {"type": lambda text: tuple(int(word) for word in text.split(","))}
     parser.add_argument("--binaries", type=Path, default=Path("build/cuda"))
     parser.add_argument("--pairs", type=int, default=10, help="of processes")
+    parser.add_argument("--n", **counts, default=COUNTS, help="N of the loops and of the control")
     parser.add_argument("--placement-n", **counts, default=COUNTS, help="N at which offsets are compared; 4096 is slow")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--out", type=Path, help="figures of every process, as JSON")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    parts = {name: part for name, part in PARTS.items() if name in given.parts}
-    if "placements" in parts:
-        parts["placements"] = replace(PLACEMENTS, counts=given.placement_n)
+    parts = {
+        name: replace(part, counts=given.placement_n if name == "placements" else given.n)
+        for name, part in PARTS.items()
+        if name in given.parts
+    }
     if given.worker:
         rows = ((name, launchbench_rows(part, given.binaries)) for name, part in parts.items())
         json.dump(merged(summarise(name, frame) for name, frame in rows), sys.stdout)
         return
-    pairs = alternate(given.pairs, parts, sys.argv[1:], given.binaries)
-    if given.out:
-        given.out.write_text(json.dumps(pairs, indent=1), encoding="utf-8")
+    pairs = alternate(given.pairs, parts, sys.argv[1:], given.binaries, given.out)
     print(compare(pairs).to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 

@@ -73,6 +73,7 @@ def test_the_record_and_its_files(done: tuple[Path, Done]) -> None:
     assert record.device.virtual and record.device.uuid == UUID and record.label == "h100"
     assert record.cycles_per_us == pytest.approx(1500, rel=1e-6)
     assert [one.launch_count for one in record.sets] == record.protocol.launch_counts == [8, 128]
+    assert record.protocol.version == 2
     assert record.sets[0].after == record.sets[1].before and record.sets[1].after == record.after
     left_out = [(one.launch_count, one.kernel_us) for one in record.left_out]
     assert left_out == [(128, 1000.0)] and 128 * 1000.0 > LONGEST_MS * 1e3 >= 128 * 500.0

@@ -29,7 +29,7 @@ from launchbench.measure.progress import Progress
 from launchbench.measure.timing import FLOAT_BYTES
 from launchbench.results import flags
 from launchbench.results.extra_files import write_repetitions
-from launchbench.results.lengths import LengthSet, LengthsProtocol
+from launchbench.results.lengths import LENGTHS_VERSION, LengthSet, LengthsProtocol
 from launchbench.results.lengths_columns import LENGTH_REPETITIONS
 from launchbench.results.lengths_files import LENGTHS
 from launchbench.results.lengths_words import KIND, MAX_LAUNCH_COUNT
@@ -53,6 +53,7 @@ def protocol_of(config: Config) -> LengthsProtocol:
         given = f"got {list(config.launch_counts)}"
         raise LaunchbenchError(f"launch_counts: {given}; expected also one of at most {MAX_LAUNCH_COUNT}")
     return LengthsProtocol(
+        version=LENGTHS_VERSION,
         launch_counts=counts,
         kernels_us=list(lengths.LENGTHS_US),
         repetitions=config.length_repetitions,

@@ -13,6 +13,10 @@ from launchbench.results.record import DeviceState, _Part
 
 LENGTHS_FORMAT = "launchbench-lengths/1"
 
+LENGTHS_VERSION = 2
+"""Raised whenever the meaning of a timed interval changes. 2: graphs are made through the driver API, as from version 5
+on of the protocol of launch jobs."""
+
 LaunchCount = Annotated[int, Field(ge=1, le=MAX_LAUNCH_COUNT)]
 KernelUs = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -21,6 +25,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 class LengthsProtocol(_Part):
     """How it was timed."""
 
+    version: int = Field(1, ge=1, description="meaning of the timed intervals; 1 where the record does not tell")
     launch_counts: list[LaunchCount] = Field(min_length=1)
     kernels_us: list[KernelUs] = Field(min_length=1, description="what the kernels should take, in microseconds")
     repetitions: int = Field(ge=1, description="of loop and of replay, at each N and length, in a random order")
