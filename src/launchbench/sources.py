@@ -22,6 +22,7 @@ MEASURING_MODULES = (
     "measure/blocks.py",
     "measure/driver.py",
     "measure/gate.py",
+    "measure/graphs.py",
     "measure/job.py",
     "measure/kernels.py",
     "measure/modes.py",
@@ -38,10 +39,10 @@ POINTERS_MODULES = (*_folder("pointers"), "measure/driver.py", "measure/native.p
 
 LENGTHS_MODULES = (
     "measure/driver.py",
+    "measure/graphs.py",
     "measure/kernels.py",
     "measure/lengths.py",
     "measure/lengths_job.py",
-    "measure/modes.py",
     "measure/native.py",
     "measure/timing.py",
     "results/lengths_words.py",
