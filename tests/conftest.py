@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,16 @@ pytest_plugins = ["tests.traced"]
 settings.register_profile("repeat", derandomize=True)
 settings.register_profile("search", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+    """After pytest's own lines, one for each test: how many were skipped for which reason."""
+    yield
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
+    reasons = Counter(str(why[2]).removeprefix("Skipped: ") for why in skipped if isinstance(why, tuple))
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"NOT RUN: {count} tests, {reason}", yellow=True)
 
 
 @pytest.fixture(scope="session")
