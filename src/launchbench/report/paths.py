@@ -225,7 +225,7 @@ def _costs(kernels: dict[str, Row], at: int, whys: dict[str, str]) -> list[Cell]
 
 def _missing(kernel: str, whys: dict[str, str], columns: int) -> Cell:
     why = whys.get(kernel) or whys.get("") or "; ".join(whys.values() if not kernel else ())
-    return Cell(f"not measured: {why}" if why else UNKNOWN, colspan=columns, kind="missing")
+    return Cell(f"not measured: {why}" if why else UNKNOWN, colspan=columns, kind="missing prose" if why else "missing")
 
 
 def _table_of_labels(comparison: Comparison, gaps: pd.DataFrame) -> Table:

@@ -319,6 +319,7 @@ def gaps(comparison: Comparison, link: Callable[[str], Sequence[Link]]) -> Table
                 quantity(math.nan) if pd.isna(row["launch_count"]) else count(int(row["launch_count"])),
                 Cell(
                     f"{row['reason']}; on a machine with that card:" if missing else row["reason"],
+                    kind="prose",
                     code=COMMAND if missing else "",
                 ),
                 Cell("" if row["file"] else UNKNOWN, links=link(row["file"]) if row["file"] else ()),
