@@ -43,6 +43,8 @@ def table(rows: Sequence[dict[str, Any]], listed: tuple[Column, ...], name: str)
         LaunchbenchError: a value that its column does not allow.
     """
     frame = pd.DataFrame(rows, columns=[column.name for column in listed])
+    if frame.empty:
+        return tables.validate(frame, listed, name)
     if "superseded" in frame:
         moment = moments(frame["started_utc"])
         newest = moment.groupby([frame[key] for key in SAME_JOB]).transform("max")

@@ -148,6 +148,12 @@ def _expected(column: Column) -> str:
     return words + (" or nothing" if column.nullable else "")
 
 
+@functools.cache
+def _no_rows(table: tuple[Column, ...], storage: str) -> pd.DataFrame:
+    """A table without rows; ``storage`` is what pandas is told now of where it holds text."""
+    return validate(pd.DataFrame(columns=[column.name for column in table]), table, "")
+
+
 def parse_csv(stream: IO[bytes], table: tuple[Column, ...], source: str) -> pd.DataFrame:
     """Read a CSV of this table; text such as ``NA`` in a text column stays text.
 
@@ -157,7 +163,7 @@ def parse_csv(stream: IO[bytes], table: tuple[Column, ...], source: str) -> pd.D
     data = stream.read()
     names = [column.name for column in table]
     if data == ",".join(names).encode() + b"\n":
-        return validate(pd.DataFrame(columns=names), table, source)  # no rows, and often so
+        return _no_rows(table, pd.get_option("mode.string_storage")).copy()  # and often so
     plain = read_plain(data, table)
     if plain is not None:
         return validate(plain, table, source)
@@ -211,8 +217,10 @@ def _convert(series: pd.Series[Any], column: Column, source: str) -> pd.Series[A
 
 def write_csv(frame: pd.DataFrame, table: tuple[Column, ...], source: str) -> bytes:
     """The validated frame as CSV bytes with line feeds as line ends and shortest exact floats."""
-    names = [column.name for column in table]
-    return validate(frame[names], table, source).to_csv(index=False, lineterminator="\n").encode()
+    chosen = frame[[column.name for column in table]]
+    if chosen.empty:
+        return (",".join(chosen.columns) + "\n").encode()  # nothing to check, and often so
+    return validate(chosen, table, source).to_csv(index=False, lineterminator="\n").encode()
 
 
 TABLES = {
