@@ -140,7 +140,9 @@ def slowed(points: list[Row]) -> list[bool]:
         fastest[point["launches"]] = min(point["eager_issue_us"], fastest.get(point["launches"], math.inf))
     # Unknown launches are as many as no others: their entry is never found.
     return [
-        _waits(point) and point["eager_issue_us"] > UNLIKE * fastest.get(point["launches"], math.inf)
+        _waits(point)
+        and point["eager_us"] > UNLIKE * point["graph_us"]  # else issuing may have waited for a busy device
+        and point["eager_issue_us"] > UNLIKE * fastest.get(point["launches"], math.inf)
         for point in points
     ]
 
