@@ -87,7 +87,7 @@ def draw_decode(section: Section) -> Figure:
 def _prepare(axes: Axes, card: str, batches: list[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(batches))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("batch (sequences decoded together)")
     axes.set_title(wrapped(card))

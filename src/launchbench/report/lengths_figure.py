@@ -122,7 +122,7 @@ def _legend(figure: Figure, section: Section, styles: dict[str, dict[str, Any]])
     handles.append(Line2D([], [], color="0.45", linestyle=":", label="no gain (1)"))
     columns = legend_columns(list(styles), figure.get_size_inches()[0])
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
-    note = "marks: measured, with 95 % intervals; lines: model; shaded: where the graph stops helping"
+    note = "marks: measured, with 95 % intervals;\nlines: model; shaded: where the graph stops helping"
     if section.many:
         note = "line: median over the cards of a label; band: smallest to largest"
     figure.suptitle(note, fontsize=10)

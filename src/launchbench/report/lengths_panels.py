@@ -70,7 +70,7 @@ def _series_names(section: Section, rows: pd.DataFrame) -> list[str]:
 def _over_lengths(axes: Axes, count: int) -> None:
     axes.set_xscale("symlog", linthresh=LINEAR_BELOW_US, linscale=0.35)
     axes.xaxis.set_major_locator(FixedLocator(list(_TICKS_US)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.tick_params(axis="x", rotation=45)
     axes.set_xlim(-0.1, 1500)
