@@ -1,8 +1,9 @@
 """Does launchbench time what a plain C++ program times?
 
 Alternates fresh processes of launchbench's native ``<<<>>>`` path and of the stand-alone ``graphs`` program and
-prints the ratio of their medians, with a 95 % t interval over the pairs of processes (of log ratios). Both processes
-of a pair run on the same core, each pair on another one: what a launch costs the host differs between cores.
+prints the ratio of their medians, with a 95 % t interval over the pairs of processes (of log ratios). With ``--pin``
+both processes of a pair run on the same core, each pair on another one: what a launch costs the host differs between
+cores, but the threads of the driver then share that core with the loop.
 
 Loops are compared on ``tiny`` (host-bound, so the buffer's address does not matter). Nodes are compared on the
 ``empty`` kernel, and for ``tiny`` on the minimum over the same offsets of one 64 MiB buffer, because two
@@ -17,10 +18,11 @@ import argparse
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,6 +50,9 @@ COUNTS = (8, 64, 512, 4096)
 LOOPS = Part("tiny", COUNTS, 1, 30, 5, 100)
 CONTROL = Part("empty", COUNTS, 1, 30, 5, 100)
 PLACEMENTS = Part("tiny", COUNTS, OFFSETS, 3, 1, 0)
+SWITCHES = "involuntary context switches"
+"""Of all threads of a process, by the kernel: how often something else had the core."""
+
 Pair = tuple[dict[str, float], dict[str, float]]
 """Figures of launchbench and of the program."""
 PARTS = {"loops": LOOPS, "control": CONTROL, "placements": PLACEMENTS}
@@ -99,7 +104,7 @@ def summarise(name: str, rows: pd.DataFrame) -> dict[str, float]:
 def compare(pairs: list[Pair]) -> pd.DataFrame:
     """Ratio launchbench / program per quantity: of the medians, and the geometric mean with its 95 % t interval."""
     rows = []
-    for name in pairs[0][0]:
+    for name in (name for name in pairs[0][0] if name != SWITCHES):
         ours = np.array([pair[0][name] for pair in pairs])
         theirs = np.array([pair[1][name] for pair in pairs])
         logs = np.log(ours / theirs)
@@ -111,10 +116,9 @@ def compare(pairs: list[Pair]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries: Path, out: Path | None) -> list[Pair]:
+def alternate(given: argparse.Namespace, parts: dict[str, Part]) -> list[Pair]:
     """Fresh processes of both sides in turn; which side goes first alternates. Figures are written after each pair."""
-    worker = [sys.executable, __file__, *arguments, "--worker"]
-
+    worker = [sys.executable, __file__, *sys.argv[1:], "--worker"]
     cores = sorted(os.sched_getaffinity(0))
 
     def ours() -> dict[str, float]:
@@ -122,20 +126,27 @@ def alternate(pairs: int, parts: dict[str, Part], arguments: list[str], binaries
         return found
 
     def theirs() -> dict[str, float]:
-        return merged((summarise(name, program_rows(part, binaries)) for name, part in parts.items()))
+        return merged((summarise(name, program_rows(part, given.binaries)) for name, part in parts.items()))
+
+    def alone(side: Callable[[], dict[str, float]]) -> dict[str, float]:
+        time.sleep(given.pause_s)  # what ends the process before is done by the kernel for some time after
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nivcsw
+        figures = side()
+        return figures | {SWITCHES: resource.getrusage(resource.RUSAGE_CHILDREN).ru_nivcsw - before}
 
     found = []
     begun = time.monotonic()
-    for number in range(pairs):
-        os.sched_setaffinity(0, {cores[number % len(cores)]})  # the processes that are started inherit it
+    for number in range(given.pairs):
+        if given.pin:
+            os.sched_setaffinity(0, {cores[number % len(cores)]})  # the processes that are started inherit it
         if (number + number // len(cores)) % 2:  # so that a core sees both orders
-            second, first = theirs(), ours()
+            second, first = alone(theirs), alone(ours)
         else:
-            first, second = ours(), theirs()
+            first, second = alone(ours), alone(theirs)
         found.append((first, second))
-        if out:
-            out.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        print(f"pair {number + 1} of {pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        if given.out:
+            given.out.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        print(f"pair {number + 1} of {given.pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return found
 
 
@@ -150,6 +161,8 @@ def main() -> None:
     counts = {"type": lambda text: tuple(int(word) for word in text.split(","))}
     parser.add_argument("--binaries", type=Path, default=Path("build/cuda"))
     parser.add_argument("--pairs", type=int, default=10, help="of processes")
+    parser.add_argument("--pin", action="store_true", help="both processes of a pair to one core")
+    parser.add_argument("--pause-s", type=float, default=0.5, help="seconds before each process")
     parser.add_argument("--n", **counts, default=COUNTS, help="N of the loops and of the control")
     parser.add_argument("--placement-n", **counts, default=COUNTS, help="N at which offsets are compared; 4096 is slow")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
@@ -165,7 +178,7 @@ def main() -> None:
         rows = ((name, launchbench_rows(part, given.binaries)) for name, part in parts.items())
         json.dump(merged(summarise(name, frame) for name, frame in rows), sys.stdout)
         return
-    pairs = alternate(given.pairs, parts, sys.argv[1:], given.binaries, given.out)
+    pairs = alternate(given, parts)
     print(compare(pairs).to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 
