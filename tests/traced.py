@@ -48,6 +48,12 @@ def _untraced(tracer: Any) -> Iterator[None]:
             os.environ[PROCESSES] = processes
 
 
+def untraced() -> contextlib.AbstractContextManager[None]:
+    """For fixtures: what is done within runs lines that other tests cover."""
+    tracer = _tracer()
+    return _untraced(tracer) if tracer else contextlib.nullcontext()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Import the libraries; not in the process that only hands tests to workers."""

@@ -15,6 +15,7 @@ from launchbench.aggregate.lengths import write_lengths_tables
 from launchbench.aggregate.pointers import write_pointers_tables
 from launchbench.aggregate.write import write_tables
 from launchbench.report.page import render
+from tests.traced import untraced
 from tests.unit.fabricate import CostModel, write_sweep
 from tests.unit.fabricate_decode import write_decode_job
 from tests.unit.fabricate_lengths import write_lengths_job
@@ -41,10 +42,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(results, label="h200")
     shutil.copytree(ROOT / "results" / "published", results / "published")
     tables = base / "build" / "tables"
-    write_tables(results, tables, base / "build" / "cache", LABELS, COUNTS, [])
-    for tabulate in (write_pointers_tables, write_lengths_tables, write_decode_tables):
-        tabulate(results, tables)
-    return render(tables, results, base / "reports", LABELS, COUNTS)
+    with untraced():
+        write_tables(results, tables, base / "build" / "cache", LABELS, COUNTS, [])
+        for tabulate in (write_pointers_tables, write_lengths_tables, write_decode_tables):
+            tabulate(results, tables)
+        return render(tables, results, base / "reports", LABELS, COUNTS)
 
 
 class Browser:
