@@ -51,7 +51,7 @@ def duration_s(pristine: Clone, tmp_path_factory: pytest.TempPathFactory) -> dic
     assert clone.snakemake(*TABLES).status == 0
     tables = time.monotonic() - began
     assert clone.snakemake().status == 0
-    return {TABLES: tables, (): time.monotonic() - began - 2}
+    return {TABLES: tables, (): time.monotonic() - began - 0.5}
 
 
 def group_is_gone(process: Running, within_s: float = 10) -> bool:
