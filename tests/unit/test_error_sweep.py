@@ -223,6 +223,15 @@ def test_the_first_error_inside_a_capture_is_the_one_that_is_told(bench: Bench) 
     assert refusal(bench, bench.measure(faults)) == "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_FAILED (719)"
 
 
+def test_no_graph_is_left_after_a_failure(bench: Bench) -> None:
+    # A framework that fails is a gap, and the job goes on with what it has left on the card.
+    bench.configure(launch_paths=["native-driver"], kernels=["tiny"])
+    bench.measure([Fault("cuLaunchKernel", 719, start=N + 1, count=1)])
+    assert (bench.calls["cuStreamEndCapture"], bench.calls.get("cuGraphDestroy")) == (1, 1)
+    bench.measure([Fault("cuGraphDestroy", UNKNOWN, start=1, count=1)])
+    assert (bench.calls["cuGraphInstantiate"], bench.calls.get("cuGraphExecDestroy")) == (1, 1)
+
+
 def test_a_function_that_the_driver_lacks_is_named(bench: Bench) -> None:
     assert refusal(bench, bench.measure([Fault("cuGetProcAddress", UNKNOWN)])).startswith("cuInit failed: ")
     done = bench.measure([Fault("cuMemAlloc", missing=True)])

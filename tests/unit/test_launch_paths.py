@@ -77,6 +77,14 @@ def test_a_launch_by_cuda_bindings_that_fails_ends_the_loop(bench: Bench) -> Non
     assert bench.calls["cuLaunchKernel"] == 2
 
 
+def test_a_launch_from_python_that_loses_the_card_is_the_one_that_is_told(bench: Bench) -> None:
+    configure(bench, launch_paths=["cuda-bindings"], kernels=["tiny"])
+    assert bench.measure().status == 0
+    last = bench.calls["cuGraphLaunch"]  # in a timed interval: its status is looked at after the second event
+    done = bench.measure([Fault("cuGraphLaunch", 719, start=last, sticky=True)])
+    assert refusal(bench, done) == "cuGraphLaunch failed: CUDA_ERROR_LAUNCH_FAILED (719)"
+
+
 # --- frameworks
 
 

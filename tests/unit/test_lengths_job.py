@@ -152,7 +152,7 @@ def test_a_lying_event_costs_its_pair_and_nothing_else(
         (("--label", "h100"), {}, (Fault("cuEventElapsedTime", value=0.0),), "spin of 1200000 cycles took 0.0 us"),
         (("--label", "h100"), {}, (Fault("cuLibraryLoadData", 209),), "CUDA_ERROR_NO_BINARY_FOR_GPU (209); the binary"),
         (("--label", "h100"), {}, (Fault("cuEventElapsedTime", value=0.0, start=13),), "no repetition can be used: "),
-        (("--label", "h100"), {}, (Fault("cuEventCreate", 2, start=1),), "cuEventCreate failed"),
+        (("--label", "h100"), {}, (Fault("cuEventCreate", 2),), "cuEventCreate failed: CUDA_ERROR_OUT_OF_MEMORY (2)"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_nothing_is_written(

@@ -93,7 +93,7 @@ class DriverGraphs:
         except LaunchbenchError:
             # The error of the launch says more than that of the end of a capture which it has invalidated.
             with contextlib.suppress(LaunchbenchError):
-                call("cuStreamEndCapture", handle)
+                call("cuGraphDestroy", call("cuStreamEndCapture", handle))
             raise
         return call("cuStreamEndCapture", handle)
 
@@ -221,14 +221,20 @@ class MovableGraph:
 
     @contextlib.contextmanager
     def _released(self, graph: Any) -> Iterator[None]:
+        release = partial(self._maker.release, graph)
         try:
             yield
         except BaseException:
-            for release in (self.close, partial(self._maker.release, graph)):
+            for each in (self.close, release):
                 with contextlib.suppress(LaunchbenchError):
-                    release()
+                    each()
             raise
-        self._maker.release(graph)
+        try:
+            release()
+        except LaunchbenchError:
+            with contextlib.suppress(LaunchbenchError):
+                self.close()
+            raise
 
     def _make(self, graph: Any, costs: Costs) -> None:
         before = _unused_bytes()

@@ -26,7 +26,7 @@ from launchbench.measure.kernels import become_current, load_kernels
 from launchbench.measure.lock import card_lock, core_lock
 from launchbench.measure.native import NativeLoops, check_driver
 from launchbench.measure.progress import Progress
-from launchbench.measure.timing import FLOAT_BYTES
+from launchbench.measure.timing import FLOAT_BYTES, timing_events
 from launchbench.results import flags
 from launchbench.results.extra_files import write_repetitions
 from launchbench.results.lengths import LENGTHS_VERSION, LengthSet, LengthsProtocol
@@ -123,17 +123,13 @@ def _time(
     seed: int,
 ) -> tuple[lengths.LengthTiming, list[DeviceState]]:
     """The timing, and the states of the card before it and after each N."""
-    from cuda.core import EventOptions
-
     device = become_current(card)
     with naming("cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority"):
         stream = device.create_stream()
     session.learn_own_pid(strangers)
     function = int(call("cuKernelGetFunction", load_kernels(request.binaries, card, ["spin"])["spin"].handle))
     loops = NativeLoops(request.binaries / "liblaunchloops.so")
-    options = EventOptions(timing_enabled=True)
-    with naming("cuEventCreate"):
-        events = (device.create_event(options), device.create_event(options))
+    events = timing_events(device)
     states: list[DeviceState] = []
     try:
         with DeviceMemory(FLOAT_BYTES) as buffer:

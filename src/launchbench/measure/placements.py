@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from launchbench.measure.driver import DriverError, call, naming
+from launchbench.measure.driver import DriverError, naming
 from launchbench.measure.graphs import Costs
 from launchbench.measure.modes import Block, Mode
-from launchbench.measure.timing import ONE_OFF_SAMPLES, Counter, Timer, without_garbage_collection
+from launchbench.measure.timing import ONE_OFF_SAMPLES, Counter, Timer, timing_events, without_garbage_collection
 from launchbench.results.protocol import COMPARED_MODES, Protocol
 
 if TYPE_CHECKING:
-    from cuda.core import Device, Event, Stream
+    from cuda.core import Device, Stream
 
 ALIGNMENT_BYTES = 256
 """Buffers that ``cuMemAlloc`` gives out begin at multiples of this at least; so do the placements."""
@@ -117,7 +117,7 @@ def time_placements(
     begun_ns = time.perf_counter_ns()
     with block.opened():
         first = pool_address + placements[0].offset_bytes
-        events = _events(device)
+        events = timing_events(device)
         try:
             timer = Timer(stream, events, begun_ns)
             with without_garbage_collection():
@@ -187,21 +187,6 @@ def _drop_refused(
         timing.expected_count += counter.expected
         timing.observed_count += counter.observed
     block.drop(timing.not_timed)
-
-
-def _events(device: Device) -> tuple[Event, Event]:
-    from cuda.core import EventOptions
-
-    options = EventOptions(timing_enabled=True)
-    try:
-        with naming("cuEventCreate"):
-            return device.create_event(options), device.create_event(options)
-    except DriverError:
-        raise
-    except Exception:
-        # cuda.core does not hand the code on: the driver is asked for an event once more, to hear it.
-        call("cuEventDestroy", call("cuEventCreate", 0))
-        raise
 
 
 def _warm_up(

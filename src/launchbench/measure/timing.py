@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from launchbench.errors import LaunchbenchError
-from launchbench.measure.driver import call, check, core_error, naming, read_float, zero_float
+from launchbench.measure.driver import DriverError, call, check, core_error, naming, read_float, zero_float
 from launchbench.measure.native import Interval, NativeIssue, NativeLoops, check_driver, check_runtime
 from launchbench.results.protocol import FLOAT32_EXACT_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cuda.core import Event, Stream
+    from cuda.core import Device, Event, Stream
     from cuda.core import Kernel as DeviceKernel
 
     from launchbench.measure.gate import Gate
@@ -182,6 +182,26 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def timing_events(device: Device) -> tuple[Event, Event]:
+    """Two events that intervals are taken between.
+
+    Raises:
+        LaunchbenchError: they cannot be had.
+    """
+    from cuda.core import EventOptions
+
+    options = EventOptions(timing_enabled=True)
+    try:
+        with naming("cuEventCreate"):
+            return device.create_event(options), device.create_event(options)
+    except DriverError:
+        raise
+    except Exception:
+        # cuda.core does not hand the code on: the driver is asked for an event once more, to hear it.
+        call("cuEventDestroy", call("cuEventCreate", 0))
+        raise
+
+
 class Timer:
     """Times one piece of work by the events and by the host clock, in one go.
 
@@ -220,6 +240,7 @@ class Timer:
     def _here(self, work: Loop, gate: Gate | None) -> tuple[int, float, float]:
         stream, issue, clock, launch = self._stream, work.issue, time.perf_counter_ns, work.call
         under_way = "cuEventRecord"
+        status: Any = None
         try:
             stream.record(self._first)
             under_way = launch
@@ -234,6 +255,9 @@ class Timer:
             stream.sync()
             done = clock()
         except self._errors as error:
+            # A launch that failed says more than what fails after it; checked earlier, it would lengthen the interval.
+            if status is not None:
+                work.check(status)
             raise core_error(error, under_way) from error
         work.check(status)
         return start, (issued - start) / 1e3, (done - start) / 1e3
