@@ -12,7 +12,7 @@ import pytest
 from launchbench.aggregate.pointers import tabulate, write_pointers_tables
 from launchbench.errors import LaunchbenchError
 from launchbench.report.pointers import Section, section
-from tests.unit.fabricate import write_sweep
+from tests.unit.fabricate import uuid, write_sweep
 from tests.unit.fabricate_pointers import APPLY_US, CAPTURE_US, D2, LOST, D, write_pointers_job
 from tests.unit.test_report import Page
 from tests.unit.test_report import render as render_page
@@ -210,6 +210,16 @@ def test_the_section_of_the_page(tmp_path: Path) -> None:
     assert len(links) == 1 and str(links[0]).startswith("../results/lab/t4/")
     assert len(page.tables["cures"]) == 1 + 8
     assert "SIMULATED" not in page.text
+
+
+def test_a_card_bears_the_name_that_it_has_in_the_other_sections(tmp_path: Path) -> None:
+    for card in (1, 2):
+        write_sweep(tmp_path / "results", (8,), label="t4", repetitions=3, card=card)
+    write_pointers_job(tmp_path / "results", card=2)
+    page = render_page(tmp_path, ["t4"], (8,))
+    name = f"t4 {uuid(2)[4:12]}"
+    assert {row[0] for row in page.tables["summary"][1:]} == {f"t4 {uuid(1)[4:12]}", name}
+    assert {row[0] for row in page.tables["pointers"][1:]} == {name}
 
 
 def test_simulated_pointers_raise_the_banner(tmp_path: Path) -> None:

@@ -65,13 +65,17 @@ class Section:
     """Rows of ``decode.csv`` that count, with ``card_name``."""
 
 
-def section(tables_dir: Path, config_labels: Sequence[str], files: Files) -> Section:
+def section(
+    tables_dir: Path, config_labels: Sequence[str], files: Files, beside: pd.DataFrame | None = None
+) -> Section:
     """The section, from ``decode_jobs.csv``, ``decode.csv`` and ``decode_gaps.csv``.
+
+    ``beside`` is that of ``read_named``.
 
     Raises:
         LaunchbenchError: a table is missing or is not what its columns say.
     """
-    every = read_named(tables_dir, "decode_jobs", "decode")
+    every = read_named(tables_dir, beside, "decode_jobs", "decode")
     jobs, points = map(newest, every)
     few = jobs["card_name"].nunique() <= MANY_CARDS
     return Section(

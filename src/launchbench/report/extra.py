@@ -18,11 +18,12 @@ Files = Callable[[str], Sequence[Link]]
 """From a file relative to the results to its links."""
 
 
-def read_named(tables_dir: Path, first: str, *others: str) -> list[pd.DataFrame]:
+def read_named(tables_dir: Path, beside: pd.DataFrame | None, first: str, *others: str) -> list[pd.DataFrame]:
     """Tables of one kind of job with the column ``card_name``, all rows.
 
     Args:
         tables_dir: where ``aggregate`` wrote its tables.
+        beside: rows with ``CARD_KEY`` of cards in other sections, from which the names tell these cards apart too.
         first: names the cards; the others are of some of them.
         others: names of the other tables.
 
@@ -30,8 +31,9 @@ def read_named(tables_dir: Path, first: str, *others: str) -> list[pd.DataFrame]
         LaunchbenchError: a table is missing, is not what its columns say, or has a card that the first has not.
     """
     frames = [read_table(tables_dir, name) for name in (first, *others)]
-    names = card_names(frames[0])
-    known = set(names[CARD_KEY].itertuples(index=False, name=None))
+    named = frames[0] if beside is None else pd.concat([frames[0][CARD_KEY], beside[CARD_KEY]])
+    names = card_names(named)
+    known = set(frames[0][CARD_KEY].itertuples(index=False, name=None))
     for name, frame in zip(others, frames[1:], strict=True):
         for key in frame[CARD_KEY].itertuples(index=False, name=None):
             if key not in known:

@@ -53,13 +53,17 @@ class Section:
         return self.models["card_name"].nunique() > MANY_CARDS
 
 
-def section(tables_dir: Path, config_labels: Sequence[str], files: Files) -> Section:
+def section(
+    tables_dir: Path, config_labels: Sequence[str], files: Files, beside: pd.DataFrame | None = None
+) -> Section:
     """The sections, from ``length_models.csv``, ``lengths.csv``, ``crossovers.csv`` and ``lengths_gaps.csv``.
+
+    ``beside`` is that of ``read_named``.
 
     Raises:
         LaunchbenchError: a table is missing or is not what its columns say.
     """
-    every = read_named(tables_dir, "length_models", "lengths", "crossovers")
+    every = read_named(tables_dir, beside, "length_models", "lengths", "crossovers")
     models, cells, crossovers = map(newest, every)
     tell = models["card_name"].nunique() <= MANY_CARDS
     return Section(

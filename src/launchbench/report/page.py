@@ -139,8 +139,8 @@ def render(
     path = PRIMARY if PRIMARY in comparison.launch_paths else next(iter(comparison.launch_paths), PRIMARY)
     points = placements.points(comparison, tables_dir, path)
     files_of = _Files(results_dir, reports_dir)
-    spun = lengths.section(tables_dir, config_labels, files_of.of_file)
-    decoded = decode.section(tables_dir, config_labels, files_of.of_file)
+    spun = lengths.section(tables_dir, config_labels, files_of.of_file, comparison.summary)
+    decoded = decode.section(tables_dir, config_labels, files_of.of_file, comparison.summary)
     others = read_published(results_dir) if with_published else NO_FIGURES
     measured = sorted(set(comparison.compared["launch_count"]))
     overlay = {name: marks(others, name, comparison.swept_paths, measured) for name in ("speedup", "times")}
@@ -162,7 +162,7 @@ def render(
     pooled = tables.validate(spread(comparison.compared_trials), columns.SPREAD, "spread")
     text = pooled.to_csv(index=False, lineterminator="\n")
     write_atomically(reports_dir / "spread.csv", text.encode())
-    pointers = section(tables_dir, config_labels, files_of.of_file)
+    pointers = section(tables_dir, config_labels, files_of.of_file, comparison.summary)
     alternatives = {
         "speedup": explain.alt_speedup(comparison) + told(overlay["speedup"]),
         "times": explain.alt_times(comparison) + told(overlay["times"], "µs"),

@@ -65,13 +65,17 @@ class Section:
     simulated: bool
 
 
-def section(tables_dir: Path, config_labels: Sequence[str], files: Files) -> Section:
+def section(
+    tables_dir: Path, config_labels: Sequence[str], files: Files, beside: pd.DataFrame | None = None
+) -> Section:
     """The section, from ``pointers.csv``, ``cures.csv`` and ``pointers_gaps.csv``.
+
+    ``beside`` is that of ``read_named``.
 
     Raises:
         LaunchbenchError: a table is missing or is not what its columns say.
     """
-    pointers, cures = read_named(tables_dir, "pointers", "cures")
+    pointers, cures = read_named(tables_dir, beside, "pointers", "cures")
     shown, timed = newest(pointers), newest(cures)
     return Section(
         stories=_stories(shown, timed),
