@@ -54,7 +54,8 @@ def cards_of_a_type(spread: pd.DataFrame, labels: tuple[tuple[str, bool], ...]) 
         for row in ordered.head(MAX_ROWS).to_dict("records")
     ]
     head = heads(
-        *("label", "launch path", "kernel", "mode", "N", "cards", "hosts"),
+        *("label", "launch path", "kernel", "mode", "N", "cards"),
+        ("host names", "two hosts of the same name, as virtual machines often have, count once"),
         ("processes", "trials of all cards together"),
         ("median card, µs", "per launch of the loop, per node of the replay"),
         ("smallest, µs", "the card with the smallest mean of its processes"),

@@ -216,7 +216,7 @@ SPREAD: tuple[Column, ...] = (
     *_CELL,
     Column("mode", "str", "loop or replay", choices=MODES),
     Column("cards", "int", "cards that are alike in all of the above", minimum=2),
-    Column("hosts", "int", "hosts they are in", minimum=1),
+    Column("hosts", "int", "names of the hosts they are in; two hosts of one name count once", minimum=1),
     Column("processes", "int", "trials of all of them together", minimum=2),
     _us("median_us", "per launch or node: median over the cards of each card's mean over its trials"),
     _us("smallest_us", "the smallest of these means"),
