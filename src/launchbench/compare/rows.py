@@ -157,9 +157,10 @@ def _summary(rows: Sequence[Row]) -> list[str]:
             said.append(f"{word.capitalize()}: {_by_mode(own)}.")
     changed = [row for row in decided if row.host_bound and row.verdict != "same"]
     if changed:
+        are = "is a loop" if len(changed) == 1 else "are loops"
         said.append(
-            f"{plural(len(changed), 'cell')} of these {'is' if len(changed) == 1 else 'are'} loops in which issuing "
-            "takes as long as the device is busy: that difference is the host's."
+            f"{plural(len(changed), 'cell')} of these {are} in which issuing takes as long as the device is busy: "
+            "that difference is the host's."
         )
     left = [(sum(row.verdict == word for row in rows), word) for word in ("not comparable", "missing")]
     told = [f"{plural(count, 'cell')} {word}" for count, word in left if count]
