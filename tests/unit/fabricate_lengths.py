@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from launchbench.results.extra_files import write_repetitions
+from launchbench.results.lengths import LENGTHS_VERSION
 from launchbench.results.lengths_columns import LENGTH_REPETITIONS
 from launchbench.results.lengths_files import LENGTHS
 from launchbench.results.record import utc_text
@@ -106,6 +107,7 @@ def write_lengths_job(
         "sets": [{"launch_count": n, "before": state(begun), "after": state(begun)} for n in launch_counts],
         "left_out": [{"launch_count": count, "kernel_us": kernel} for count, kernel in left_out],
         "protocol": {
+            "version": LENGTHS_VERSION,
             "launch_counts": list(launch_counts),
             "kernels_us": list(kernels_us),
             "repetitions": repetitions,

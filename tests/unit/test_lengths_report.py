@@ -130,6 +130,22 @@ def test_a_model_that_is_wrong_is_told_with_its_miss(tmp_path: Path) -> None:
     assert "wrong model: it misses a cell by" in lengths and "within 10 %" not in lengths
 
 
+def older(record: dict[str, Any], _: pd.DataFrame) -> None:
+    record["protocol"]["version"] = 1
+
+
+def test_graphs_of_an_older_protocol_are_marked(tmp_path: Path) -> None:
+    write_lengths_job(tmp_path / "results", card=0, edit=older)
+    write_lengths_job(tmp_path / "results", card=1)
+    marks = ["timed under version 1" in " ".join(lines) for _, lines in made(tmp_path).lengths]
+    assert marks == [True, False]
+    write_lengths_job(tmp_path / "results", card=0, run=1)  # measured anew
+    assert "timed under version" not in str(made(tmp_path).lengths)
+    for card in range(9):
+        write_lengths_job(tmp_path / "results", label="a100", card=10 + card, edit=older if card < 2 else None)
+    assert "Of 2 cards: timed under version 1" in str(made(tmp_path).lengths)
+
+
 def test_many_cards_are_told_per_label(tmp_path: Path) -> None:
     few: dict[str, Any] = {"launch_counts": (8,), "kernels_us": (0.0, 50.0, 200.0), "repetitions": 6}
     for card in range(9):

@@ -221,6 +221,7 @@ def _add_model(cell: dict[str, Any], model: LengthModel) -> None:
 def _model_row(result: Result, judged: pd.DataFrame, model: LengthModel, cells: list[dict[str, Any]]) -> dict[str, Any]:
     nothing = judged[(judged["mode"] == "nothing") & (judged["flag"] == "")]
     row: dict[str, Any] = {
+        "version": result.record.protocol.version,
         "repetitions": result.record.protocol.repetitions,
         "cycles_per_us": result.record.cycles_per_us,
         "event_resolution_us": event_resolution(judged.loc[judged["flag"] == "", "gpu_us"]),

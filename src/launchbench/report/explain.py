@@ -261,7 +261,7 @@ def not_alike(comparison: Comparison, launch_path: str) -> list[str]:
     if rows["protocol_hash"].nunique() > 1:
         warnings.append(
             f"These rows were timed under {plural(rows['protocol_hash'].nunique(), 'protocol')} "
-            "(placements, repetitions or warm-up differ): they are not like for like."
+            "(the table of protocols says what differs): they are not like for like."
         )
     if (rows["launch_count"] > QUEUE_DEPTH).any():
         warnings.append(

@@ -18,11 +18,17 @@ from launchbench.report import lengths_tables
 from launchbench.report.cells import Row, Table, any_simulated, label_name
 from launchbench.report.comparison import HEADLINE_COUNT, MANY_CARDS
 from launchbench.report.extra import Files, broken, newest, read_named, unmeasured
+from launchbench.results.lengths import LENGTHS_VERSION
 from launchbench.results.lengths_words import CROSSOVER_VERDICTS
 from launchbench.wording import number, plural, several, span, with_interval
 
 SAME = 1.25
 """Times that differ by less than this factor are told as about the same."""
+
+_OLDER = (
+    "timed under version {} of the protocol of kernel lengths, with graphs that cuda.core made: its replays are not "
+    f"like for like with those of version {LENGTHS_VERSION}"
+)
 
 Story = list[tuple[str, list[str]]]
 """Card or label -> its sentences."""
@@ -66,9 +72,10 @@ def section(
     every = read_named(tables_dir, beside, "length_models", "lengths", "crossovers")
     models, cells, crossovers = map(newest, every)
     tell = models["card_name"].nunique() <= MANY_CARDS
+    counted = _counted(crossovers, models)
     return Section(
         clocks=_stories(models, cells, clock_story) if tell else _of_labels(models, _counted_clocks(cells)),
-        lengths=_stories(models, cells, _lengths_of(crossovers)) if tell else _of_labels(models, _counted(crossovers)),
+        lengths=_stories(models, cells, _lengths_of(crossovers)) if tell else _of_labels(models, counted),
         missing=unmeasured(every[0], config_labels),
         clock_table=lengths_tables.clock_table(cells),
         model_table=lengths_tables.model_table(models, files),
@@ -94,7 +101,7 @@ def _of_labels(models: pd.DataFrame, counted: Callable[[str, bool], list[str]]) 
     return [(label_name(label, virtual), counted(label, virtual)) for label, virtual in keys]
 
 
-def _counted(crossovers: pd.DataFrame) -> Callable[[str, bool], list[str]]:
+def _counted(crossovers: pd.DataFrame, models: pd.DataFrame) -> Callable[[str, bool], list[str]]:
     def told(label: str, virtual: bool) -> list[str]:
         own = crossovers[(crossovers["label"] == label) & (crossovers["virtual"] == virtual)]
         lines = []
@@ -103,6 +110,9 @@ def _counted(crossovers: pd.DataFrame) -> Callable[[str, bool], list[str]]:
             words = several(f"{verdict} on {cards}" for verdict, cards in seen.items())
             until = span(group["helps_until_us"])
             lines.append(f"N = {count:,}, {plural(len(group), 'card')}: {words}; the graph helps up to {until} µs.")
+        cards = models[(models["label"] == label) & (models["virtual"] == virtual)]
+        for version, group in cards[cards["version"] < LENGTHS_VERSION].groupby("version"):
+            lines.append(f"Of {plural(len(group), 'card')}: {_OLDER.format(version)}.")
         return lines
 
     return told
@@ -230,6 +240,8 @@ def length_story(model: Row, cells: list[Row], crossovers: list[Row]) -> list[st
     by_cell = {(cell["launch_count"], cell["kernel_us"]): cell for cell in cells}
     told = [_crossover(row, by_cell) for row in sorted(crossovers, key=lambda row: int(row["launch_count"]))]
     told += _model(model)
+    if model["version"] < LENGTHS_VERSION:
+        told.append(f"This card was {_OLDER.format(model['version'])}.")
     missing = [cell for cell in cells if cell["flags"].startswith("not timed")]
     if missing:
         counts = several(f"{c['kernel_us']:,g} µs at N = {c['launch_count']:,}" for c in missing)

@@ -78,6 +78,7 @@ LENGTHS: tuple[Column, ...] = (
 
 LENGTH_MODELS: tuple[Column, ...] = (
     *_IDENTITY,
+    Column("version", "int", "of the job's protocol: up to 1 graphs were made through cuda.core", minimum=1),
     Column("repetitions", "int", "of loop and of replay, at each N and length", minimum=1),
     Column("cycles_per_us", "float", "calibrated clock of the multiprocessors", unit="1/us"),
     _us("event_resolution_us", "smallest step between two GPU times below 1 ms; the events resolve at least this"),
