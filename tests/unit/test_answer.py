@@ -24,7 +24,7 @@ def row(
 ) -> dict[str, Any]:
     known = {"speedup": speedup, "speedup_low": low, "speedup_high": high, "break_even_replays": paid}
     known |= {"break_even_replays_low": math.nan, "break_even_replays_high": math.nan}
-    return {"card_name": card, "launch_count": n, "virtual": virtual, **known}
+    return {"card_name": card, "launch_count": n, "virtual": virtual, "protocol_hash": "0a", **known}
 
 
 def told(rows: list[dict[str, Any]], crossovers: pd.DataFrame = NO_CROSSOVERS, points: pd.DataFrame = NO_POINTS) -> str:
@@ -40,6 +40,11 @@ def test_graphs_that_help_everywhere() -> None:
         "Graphs help. For kernels that do next to nothing, one graph replay is 3.00 to 4.90 times as "
     )
     assert "(N = 8 to 512, 1 card)." in text and text.endswith("has paid for being made after 2 to 4 replays.")
+
+
+def test_rows_of_two_protocols_are_told_as_such() -> None:
+    rows = [row("a", 8, 2.8, 3.0, 3.2, 4), row("b", 8, 2.8, 3.1, 3.2, 4) | {"protocol_hash": "0b"}]
+    assert "(N = 8, 2 cards under 2 protocols, so not like for like)." in told(rows)
 
 
 @pytest.mark.parametrize(

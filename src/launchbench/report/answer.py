@@ -56,7 +56,9 @@ def _gain(comparison: Comparison, launch_path: str) -> str:
     faster, slower = int((low > 1).sum()), int((high < 1).sum())
     counts = sorted(set(map(int, rows["launch_count"])))
     over = f"N = {counts[0]:,}" if len(counts) == 1 else f"N = {counts[0]:,} to {counts[-1]:,}"
-    where = f"({over}, {cards})"
+    protocols = rows["protocol_hash"].nunique()
+    mixed = f" under {plural(protocols, 'protocol')}, so not like for like" if protocols > 1 else ""
+    where = f"({over}, {cards}{mixed})"
     issued = LOOP_OF[launch_path].rstrip(",")
     what = f"For kernels that do next to nothing, one graph replay is {_range(rows)} times as fast as {issued} {where}"
     if faster == len(rows):
