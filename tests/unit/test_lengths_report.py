@@ -15,9 +15,10 @@ from matplotlib import pyplot as plt
 from launchbench.aggregate.lengths import write_lengths_tables
 from launchbench.errors import LaunchbenchError
 from launchbench.report import lengths_figure
-from launchbench.report.drawing import NO_RESULTS, styled
+from launchbench.report.drawing import NO_RESULTS, styled, styles_of
 from launchbench.report.drawn import draw
 from launchbench.report.lengths import Section, alternative, section
+from launchbench.report.lengths_panels import panels
 from tests.unit.fabricate_lengths import Costs, write_lengths_job
 from tests.unit.test_report import Page
 from tests.unit.test_report import render as render_page
@@ -288,3 +289,17 @@ def test_the_sections_of_the_page(tmp_path: Path) -> None:
     assert {f"../build/tables/{name}.csv" for name in ("lengths", "length_models", "crossovers", "lengths_gaps")} <= {
         link["href"] for link in page.all("a")
     }
+
+
+def test_a_card_looks_as_in_the_other_figures(tmp_path: Path) -> None:
+    for label in ("t4", "a100"):
+        write_lengths_job(tmp_path / "results", label=label, card=len(label))
+    found = made(tmp_path)
+    with styled():
+        alone = panels(found)
+        beside = panels(dataclasses.replace(found, elsewhere=("h100", "t4")))
+    assert alone and beside
+    assert [*alone.styles] == ["a100", "t4"] and [*beside.styles] == ["t4", "a100"]
+    expected = styles_of(["h100", "t4", "a100"])
+    assert beside.styles == {name: expected[name] for name in ("t4", "a100")}
+    plt.close("all")

@@ -129,7 +129,7 @@ def draw_placements(
     counts = spread_out(sorted(set(rows["launch_count"])))
     if not counts or (points is None and not comparison.many):
         return empty_figure()
-    names = _names(comparison)[:MAX_SERIES]
+    names = series_names(comparison)[:MAX_SERIES]
     timed = _timed_nodes(rows, points, nodes, launch_path)
     figure, grid = plt.subplots(
         2, len(counts), figsize=(width_of(len(counts)), 5.2), squeeze=False, layout="constrained"
@@ -272,7 +272,7 @@ def _time(row: dict[Hashable, Any], mode: str) -> str:
     return f"{with_interval(value, low, high, 4)} µs"
 
 
-def _names(comparison: Comparison) -> list[str]:
+def series_names(comparison: Comparison) -> list[str]:
     """Names of what is drawn: cards, or labels where there are many cards."""
     return [name for name, _ in _labels(comparison)] if comparison.many else comparison.cards
 
@@ -306,7 +306,7 @@ def _finish(
     """Legend below the panels, so that it never covers data."""
     if not comparison.cards:
         return figure
-    names = _names(comparison)
+    names = series_names(comparison)
     styles = list(styles_of(names).items())[:MAX_SERIES]
     handles = [Line2D([], [], label=wrapped(name), **{**own, **style}) for name, own in styles]
     columns = legend_columns([*names, *(str(line.get_label()) for line in overlay)], figure.get_size_inches()[0])

@@ -52,6 +52,8 @@ class Section:
     """Rows of ``lengths.csv`` that count, with ``card_name``."""
     models: pd.DataFrame
     crossovers: pd.DataFrame
+    elsewhere: tuple[str, ...] = ()
+    """Names of the series of other figures, whose styles these have here too."""
 
     @property
     def many(self) -> bool:
@@ -60,11 +62,15 @@ class Section:
 
 
 def section(
-    tables_dir: Path, config_labels: Sequence[str], files: Files, beside: pd.DataFrame | None = None
+    tables_dir: Path,
+    config_labels: Sequence[str],
+    files: Files,
+    beside: pd.DataFrame | None = None,
+    elsewhere: Sequence[str] = (),
 ) -> Section:
     """The sections, from ``length_models.csv``, ``lengths.csv``, ``crossovers.csv`` and ``lengths_gaps.csv``.
 
-    ``beside`` is that of ``read_named``.
+    ``beside`` is that of ``read_named``, ``elsewhere`` that of the section.
 
     Raises:
         LaunchbenchError: a table is missing or is not what its columns say.
@@ -86,6 +92,7 @@ def section(
         cells=cells,
         models=models,
         crossovers=crossovers,
+        elsewhere=tuple(elsewhere),
     )
 
 

@@ -51,7 +51,9 @@ def panels(section: Section) -> Panels | None:
     if not counts:
         return None
     cells = used.assign(series=_series_names(section, used))
-    styles = dict(list(styles_of(list(dict.fromkeys(cells["series"]))).items())[:MAX_SERIES])
+    known = styles_of(list(dict.fromkeys([*section.elsewhere, *cells["series"]])))
+    present = set(cells["series"])
+    styles = dict([(name, style) for name, style in known.items() if name in present][:MAX_SERIES])
     figure, grid = plt.subplots(
         1, len(counts), figsize=(width_of(len(counts)), _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )

@@ -139,7 +139,8 @@ def render(
     path = PRIMARY if PRIMARY in comparison.launch_paths else next(iter(comparison.launch_paths), PRIMARY)
     points = placements.points(comparison, tables_dir, path)
     files_of = _Files(results_dir, reports_dir)
-    spun = lengths.section(tables_dir, config_labels, files_of.of_file, comparison.summary)
+    series = figures.series_names(comparison)
+    spun = lengths.section(tables_dir, config_labels, files_of.of_file, comparison.summary, series)
     decoded = decode.section(tables_dir, config_labels, files_of.of_file, comparison.summary)
     others = read_published(results_dir) if with_published else NO_FIGURES
     measured = sorted(set(comparison.compared["launch_count"]))
