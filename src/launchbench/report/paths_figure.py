@@ -47,7 +47,8 @@ def draw_paths(comparison: Comparison, at: int | None) -> Figure:
     named = here.assign(series=_labels(here) if comparison.many else here["card_name"])
     order = [*dict.fromkeys(_labels(rows))] if comparison.many else comparison.cards
     drawn = [name for name in order if name in set(named["series"])][:MAX_SERIES]
-    styles = styles_of(drawn)
+    known = styles_of(order)
+    styles = {name: known[name] for name in drawn}
     paths = [path for path in LAUNCH_PATHS if path in set(here["launch_path"])]
     height = 1.6 + 0.36 * len(paths) * max(1, len(styles)) ** 0.5
     figure, grid = plt.subplots(1, 2, figsize=(WIDTH, height), layout="constrained", sharey=True)
