@@ -328,6 +328,7 @@ def test_an_older_protocol_of_a_card_is_listed_but_not_compared(tmp_path: Path) 
     assert sum("older protocol" in note for note in notes) == 16
     assert re.search(r"costs 4\.5\d µs", page.text)
     assert "costs 9.0" not in page.text
+    assert "1 card compared, from 4 runs" in page.text
 
 
 def test_flags_and_reasons_are_shown(tmp_path: Path) -> None:

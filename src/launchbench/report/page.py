@@ -220,7 +220,7 @@ def render(
             untold_paths=several(
                 path_name(path) for path in comparison.launch_paths if path not in comparison.swept_paths
             ),
-            runs=plural(comparison.trials["run_id"].nunique(), "run"),
+            runs=plural(comparison.compared_trials["run_id"].nunique(), "run"),
             cards=plural(len(comparison.cards), "card"),
         )
     )
