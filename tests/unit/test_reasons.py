@@ -243,21 +243,28 @@ def test_extra_jobs_too(tmp_path: Path) -> None:
 KILLED = """RuleException:
 CalledProcessError in file "/w/a clone/workflow/rules/measure.smk", line 31:
 Command 'set -euo pipefail;  : > 'a b/logs/x.log'; python -m launchbench measure --receipt 'a b/cells/lab/t4/\
-0892b876/n64.t1.0.json' 2>&1 | tee -a 'a b/logs/x.log'' returned non-zero exit status {status}.
+0892b876/n64.t1.0.json' 2>&1 | tee -a 'a b/logs/x.log'' {ended}.
 """
 
 
 @pytest.mark.parametrize(
-    ("status", "reason"),
+    ("ended", "reason"),
     [
         (137, "the job was killed (SIGKILL), by somebody or by the system for want of memory"),
         (139, "the job was ended by SIGSEGV"),
         (255, "the job ended without saying why"),
         (1, "the job ended without saying why"),
+        # With its shell, as when a whole group of processes is killed.
+        (
+            "died with <Signals.SIGKILL: 9>",
+            "the job was killed (SIGKILL), by somebody or by the system for want of memory",
+        ),
+        ("died with <Signals.SIGTERM: 15>", "the job was ended by SIGTERM"),
     ],
 )
-def test_what_ended_a_job_of_this_machine(tmp_path: Path, status: int, reason: str) -> None:
-    said = kept(tmp_path, KILLED.format(status=status) + LOCAL)
+def test_what_ended_a_job_of_this_machine(tmp_path: Path, ended: int | str, reason: str) -> None:
+    told = f"returned non-zero exit status {ended}" if isinstance(ended, int) else ended
+    said = kept(tmp_path, KILLED.format(ended=told) + LOCAL)
     assert said == {("t4", 64): f"{reason}; its log is under {tmp_path / 'build/logs/measure'}"}
 
 

@@ -27,7 +27,11 @@ _BLOCK = re.compile(
 _MESSAGE = re.compile(r"^    message: (.*?)(?=^    \w+:)", re.MULTILINE | re.DOTALL)
 _PLACE = rf"/cells/([^/\n]+)/([^/\n]+)/([^/\n]+)/(?:n(\d+)\.t(\d+)|({_EXTRAS}))\.\d+\.json"
 _RECEIPT = re.compile(rf"^ +output: .*{_PLACE}$", re.MULTILINE)
-_STATUS = re.compile(rf"^Command '.* --receipt [^\n]*{_PLACE}.*' returned non-zero exit status (\d+)\.$", re.MULTILINE)
+_STATUS = re.compile(
+    rf"^Command '.* --receipt [^\n]*{_PLACE}.*' "
+    r"(?:returned non-zero exit status (\d+)|died with <Signals\.\w+: (\d+)>)\.$",
+    re.MULTILINE,
+)
 # The log of an extra job has a number for its name as well.
 _JOB = re.compile(
     rf"^ +(?:external_jobid: |log: (?!\S*/logs/(?:{_EXTRAS})/\S+ \().*/)(\d+)(?:\.log\b.*)?$", re.MULTILINE
@@ -42,7 +46,7 @@ class Lost:
     slurm_job: str | None
     message: str
     status: int | None
-    """Of the shell: 128 and the number of the signal that ended the job."""
+    """Of the shell: 128 and the number of the signal that ended the job, or the shell with it."""
     together: tuple[Attempt, ...]
     """Everything that was to be done in the same job of a scheduler."""
 
@@ -50,7 +54,7 @@ class Lost:
 def read_log(text: str) -> list[Lost]:
     """The measurements that failed, by Snakemake's log; of one that is told several times, the telling with a job."""
     found: dict[Attempt, Lost] = {}
-    statuses = {_attempt(*told[:6]): int(told[6]) for told in _STATUS.findall(text)}
+    statuses = {_attempt(*told[:6]): int(told[6] or 128 + int(told[7])) for told in _STATUS.findall(text)}
     for block in (match[0] for match in _BLOCK.finditer(text)):
         message = _MESSAGE.search(block)
         job = _JOB.search(block)
