@@ -310,7 +310,17 @@ def test_different_hosts_are_not_told_as_different_gpus(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", label="t4", card=0, cpu_model="Slow CPU")
     write_sweep(tmp_path / "results", label="h200", card=1, hostname="b", cpu_model="Fast CPU")
     text = render(tmp_path).text
-    assert "The loops were issued by 2 hosts (Fast CPU and Slow CPU)" in text
+    assert "The loops were issued by 2 hosts (Fast CPU, 8 CPUs and Slow CPU, 8 CPUs)" in text
+
+
+def test_hosts_of_one_name_and_model_differ_by_their_number_of_cpus(tmp_path: Path) -> None:
+    def larger(record: dict[str, Any], raw: pd.DataFrame) -> None:
+        record["host"]["cpu_count"] = 32
+
+    write_sweep(tmp_path / "results", label="t4", card=0)
+    write_sweep(tmp_path / "results", label="h200", card=1, edit=larger)
+    text = render(tmp_path).text
+    assert "The loops were issued by 2 hosts (Synthetic CPU, 32 CPUs and Synthetic CPU, 8 CPUs)" in text
 
 
 def test_different_protocols_are_not_like_for_like(tmp_path: Path) -> None:

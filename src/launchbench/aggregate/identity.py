@@ -8,7 +8,7 @@ import pandas as pd
 
 from launchbench.results.extra_files import ExtraResult
 from launchbench.results.files import Result
-from launchbench.results.record import card_id
+from launchbench.results.record import Host, card_id
 from launchbench.wording import one_line
 
 
@@ -22,13 +22,19 @@ def identity(result: Result | ExtraResult[Any]) -> dict[str, Any]:
         "gpu_name": one_line(record.device.name),
         "gpu_uuid": one_line(record.device.uuid),
         "hostname": one_line(record.host.hostname),
-        "cpu_model": one_line(record.host.cpu_model or ""),
+        "cpu_model": _cpu(record.host),
         "driver_version": one_line(record.device.driver_version or ""),
         "nvcc": one_line(record.software.nvcc),
         "virtual": record.device.virtual,
         "run_id": record.run_id,
         "started_utc": record.started_utc,
     }
+
+
+def _cpu(host: Host) -> str:
+    """Model and number: virtual machines of one name and model are told apart by how many CPUs they have."""
+    model = one_line(host.cpu_model or "")
+    return f"{model}, {host.cpu_count} CPUs" if model and host.cpu_count else model
 
 
 def moments(started_utc: pd.Series[Any]) -> pd.Series[Any]:
