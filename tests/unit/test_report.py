@@ -330,6 +330,16 @@ def test_different_protocols_are_not_like_for_like(tmp_path: Path) -> None:
     assert "These rows were timed under 2 protocols (the table of protocols says what differs)" in text
 
 
+def test_a_range_over_cards_says_where_it_is_one_over_protocols(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "results", label="t4", card=0)
+    write_sweep(tmp_path / "results", label="t4", card=1)
+    write_sweep(tmp_path / "results", label="h200", card=2)
+    write_sweep(tmp_path / "results", label="h200", card=3, repetitions=3)
+    rows = render(tmp_path).tables["devices-native-driver"]
+    figures = [row[2:4] if row[0].startswith("N =") else row[1:3] for row in rows[1:21]]
+    assert all(not t4.endswith("(2 protocols)") and h200.endswith("(2 protocols)") for t4, h200 in figures), figures
+
+
 def test_an_older_protocol_of_a_card_is_listed_but_not_compared(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", model=CostModel(issue=9))
     write_sweep(tmp_path / "results", run=1, repetitions=3)

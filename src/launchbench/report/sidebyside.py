@@ -143,10 +143,13 @@ def _value(rows: pd.DataFrame, column: str, divisor: int) -> Cell:
         return Cell(UNKNOWN, NOT_MEASURED, kind="missing")
     if len(rows) > 1:
         title = f"smallest to largest of {plural(len(rows), 'card')}"
+        protocols = rows["protocol_hash"].nunique()
+        unlike = f" ({protocols} protocols)" if protocols > 1 else ""
         if column == "break_even_replays":
             ends = (rows[column].min(), rows[column].max())
-            return quantity(float(ends[0]), " to ".join(dict.fromkeys(map(_replays, ends))), title)
-        return replace(spanned(rows[column] / divisor), title=title)
+            return quantity(float(ends[0]), " to ".join(dict.fromkeys(map(_replays, ends))) + unlike, title)
+        cell = spanned(rows[column] / divisor)
+        return replace(cell, text=cell.text + unlike, title=title)
     stem = column.removesuffix("_us")
     # Of all columns this takes longer than all else on the page.
     row = rows[[name for name in rows if str(name).startswith(stem) or name in _ALWAYS]].to_dict("records")[0]
