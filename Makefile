@@ -57,8 +57,10 @@ report-cached: install
 doctor: install
 	@$(PY) -m launchbench doctor
 
+# One more than there are cores: tests of kills and locks wait.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
-	@echo '== pytest' && $(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term-missing
+	@echo '== pytest' && $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term-missing
 
 # apt-get may be missing or without a network: the tests then say what they lack and are skipped.
 test-slurm: install-dev
