@@ -42,7 +42,7 @@ def time_block(
     from launchbench.measure.modes import Block, modes_of
     from launchbench.measure.placements import time_placements
 
-    device, stream, code, loops = _process(binaries)
+    device, stream, code, loops = process(binaries)
     capability = (device.compute_capability.major, device.compute_capability.minor)
     kernels = {name: code.get_kernel(name) for name in (kernel, "gate")}
     rng = np.random.default_rng()
@@ -60,7 +60,7 @@ def time_block(
 
 
 @cache
-def _process(binaries: Path) -> tuple[Any, Any, Any, Any]:
+def process(binaries: Path) -> tuple[Any, Any, Any, Any]:
     """Device, stream, kernels and loops: one of each in a process, as a job has them.
 
     With a second stream in the process the nodes of a graph take longer.

@@ -29,24 +29,17 @@ WARMUPS = ("current stream", "side stream")
 
 def nodes(binaries: Path, kind: str) -> dict[str, float]:
     """Launches so far on a second stream of this kind -> microseconds per node by events, in this process."""
-    from cuda.core import Device, EventOptions, ObjectCode, Stream, StreamOptions
+    from block import process
+    from cuda.core import Stream, StreamOptions
 
     from launchbench.measure.driver import call
     from launchbench.measure.graphs import Costs, MovableGraph
-    from launchbench.measure.native import NativeLoops, check_driver
-    from launchbench.measure.timing import Loop, Timer
+    from launchbench.measure.native import check_driver
+    from launchbench.measure.timing import Loop, Timer, timing_events
 
-    device = Device(0)
-    device.set_current()
-    code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
+    device, first, code, loops = process(binaries)
     function = int(call("cuKernelGetFunction", code.get_kernel("empty").handle))
-    loops = NativeLoops(binaries / "liblaunchloops.so")
-    first = device.create_stream()
-    events = (
-        device.create_event(EventOptions(timing_enabled=True)),
-        device.create_event(EventOptions(timing_enabled=True)),
-    )
-    timer = Timer(first, events, time.perf_counter_ns())
+    timer = Timer(first, timing_events(device), time.perf_counter_ns())
 
     def launch(stream: Stream, count: int) -> Loop:
         return Loop("cuLaunchKernel", loops.driver_loop(function, int(stream.handle), 0, count), check_driver)

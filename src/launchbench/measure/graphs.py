@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.driver import DriverError, call, check, naming
 from launchbench.measure.native import NativeLoops
-from launchbench.measure.timing import Loop
+from launchbench.measure.timing import Loop, since_us
 
 if TYPE_CHECKING:
     from cuda.core import Stream
@@ -204,7 +204,7 @@ class MovableGraph:
         self._executable: Any = None
         start = time.perf_counter_ns()
         graph = self._maker.capture(stream, loop)
-        costs.capture_us.append(_since_us(start))
+        costs.capture_us.append(since_us(start))
         with self._released(graph):
             self._make(graph, costs)
 
@@ -240,24 +240,24 @@ class MovableGraph:
         before = _unused_bytes()
         start = time.perf_counter_ns()
         self._executable = self._maker.instantiate(graph)
-        costs.instantiate_us.append(_since_us(start))
+        costs.instantiate_us.append(since_us(start))
         start = time.perf_counter_ns()
         self._maker.upload(self._executable, self._stream)
         with naming("cuStreamSynchronize"):
             self._stream.sync()
-        costs.upload_us.append(_since_us(start))
+        costs.upload_us.append(since_us(start))
         costs.graph_bytes.append(max(0, before - _unused_bytes()))
 
     def move(self, loop: Loop) -> None:
         """Make it replay this loop instead, which differs in the buffer only."""
         start = time.perf_counter_ns()
         graph = self._maker.capture(self._stream, loop)
-        self._costs.recapture_us.append(_since_us(start))
+        self._costs.recapture_us.append(since_us(start))
         start = time.perf_counter_ns()
         with self._released(graph):
             try:
                 self._maker.update(self._executable, graph)
-                self._costs.update_us.append(_since_us(start))
+                self._costs.update_us.append(since_us(start))
             except DriverError as error:
                 if error.code != UPDATE_REFUSED:
                     raise
@@ -288,7 +288,3 @@ class MovableGraph:
 
 def _unused_bytes() -> int:
     return int(call("cuMemGetInfo")[0])
-
-
-def _since_us(start_ns: int) -> float:
-    return (time.perf_counter_ns() - start_ns) / 1e3

@@ -16,7 +16,7 @@ from launchbench.measure.driver import call, check, naming
 from launchbench.measure.gate import Gate
 from launchbench.measure.graphs import CoreGraphs, Costs, DriverGraphs, MovableGraph
 from launchbench.measure.native import NativeLoops
-from launchbench.measure.timing import Loop, make_loop
+from launchbench.measure.timing import Loop, make_loop, since_us
 from launchbench.results.protocol import QUEUE_DEPTH
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ class Block:
         """Gate and graphs are released at the end, whatever happens."""
         with self._open:
             yield self
-        self._graphs.clear()
 
     def drop(self, names: Collection[str]) -> None:
         """Forget these modes, and what was made to try them."""
@@ -149,7 +148,7 @@ class Block:
             start = time.perf_counter_ns()
             graph.replay().run()
             _synchronize(self._stream)
-            self.costs.first_replay_us.append(_since_us(start))
+            self.costs.first_replay_us.append(since_us(start))
         return self.launch_count
 
     def at(self, address: int, names: Sequence[str]) -> list[Mode]:
@@ -205,10 +204,6 @@ class Block:
 
     def _function(self, name: str) -> int:
         return int(call("cuKernelGetFunction", self._kernels[name].handle))
-
-
-def _since_us(start_ns: int) -> float:
-    return (time.perf_counter_ns() - start_ns) / 1e3
 
 
 def _synchronize(stream: Stream) -> None:

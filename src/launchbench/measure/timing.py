@@ -182,6 +182,11 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def since_us(start_ns: int) -> float:
+    """Microseconds of the host clock since a reading of ``time.perf_counter_ns``."""
+    return (time.perf_counter_ns() - start_ns) / 1e3
+
+
 def timing_events(device: Device) -> tuple[Event, Event]:
     """Two events that intervals are taken between.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from launchbench.aggregate.cells import SAME_CELL
@@ -77,7 +78,7 @@ def _one_replay(own: pd.DataFrame) -> pd.DataFrame:
     jobs = {mode: used[used["mode"] == mode].groupby(cell)["run_id"].nunique() for mode in (PLAIN, GATED)}
     gated = jobs[GATED].reindex(jobs[PLAIN].index, fill_value=0) >= jobs[PLAIN]
     is_gated = gated.reindex(pd.MultiIndex.from_frame(own[cell]), fill_value=False).to_numpy(bool)
-    return own[(own["mode"] != PLAIN) & ((own["mode"] != GATED) | is_gated) | (own["mode"] == PLAIN) & ~is_gated]
+    return own[own["mode"] != np.where(is_gated, PLAIN, GATED)]
 
 
 def node_rows(section: Section) -> pd.DataFrame:
