@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from launchbench.__main__ import main
 from launchbench.build import toolkit
 from launchbench.config.model import Config
-from launchbench.doctor import checks, cluster, examine, frameworks, gpu
+from launchbench.doctor import checks, cluster, examine, finding, frameworks, gpu
 from launchbench.doctor.finding import Check, Finding, ask
 from launchbench.measure.lock import core_lock
 from tests.conftest import ROOT
@@ -448,6 +449,87 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(checks.packages)[0][1].startswith("packages      not installed: nvidia-ml-py: `make install`")
     monkeypatch.setattr(checks, "installed_series", lambda: 11)
     assert ("fail", "packages      cuda-bindings of series 11: series 12 or 13 is needed") in told(checks.packages)
+
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[str]]]:
+    """Every program that is started; SIGTERM raises SystemExit, as in the command."""
+    programs: list[subprocess.Popen[str]] = []
+    real = subprocess.Popen
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+        programs.append(real(*arguments, **options))
+        return programs[-1]
+
+    monkeypatch.setattr(finding.subprocess, "Popen", start)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    yield programs
+    signal.signal(signal.SIGTERM, before)
+    for program in programs:
+        program.kill()
+        program.wait()
+
+
+def test_a_signal_while_a_program_is_being_started_ends_it(
+    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = finding.subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+        program = start(*arguments, **options)
+        signal.raise_signal(signal.SIGTERM)  # before the caller knows the program
+        return program
+
+    monkeypatch.setattr(finding.subprocess, "Popen", interrupted)
+    with pytest.raises(SystemExit):
+        ask([sys.executable, "-c", "import time; time.sleep(600)"], 500)
+    assert started[0].poll() == -signal.SIGTERM
+
+
+def test_a_signal_while_a_program_is_being_ended_ends_it(started: list[subprocess.Popen[str]]) -> None:
+    def interrupt() -> None:
+        while not ending.wait(0.1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    ending = threading.Event()
+    real = os.killpg
+
+    def killpg(group: int, number: int) -> None:
+        real(group, number)
+        ending.set()
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(finding.os, "killpg", killpg)
+        threading.Thread(target=interrupt).start()
+        ask([sys.executable, "-c", STUBBORN], 1)
+    assert started[0].poll() == -signal.SIGKILL
+
+
+def test_signals_are_what_they_were_after_a_program(started: list[subprocess.Popen[str]]) -> None:
+    def handler(*_: object) -> None:
+        pass
+
+    signal.signal(signal.SIGTERM, handler)
+    assert ask(["true"], 10).failed == ""
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert started[0].poll() == 0
+
+
+@pytest.mark.untraced
+def test_a_check_has_the_time_to_end_what_it_asks(
+    tools: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examine, "CHECKS", {"slurm": cluster.slurm})
+    (tmp_path / "stubborn.py").write_text(STUBBORN, encoding="utf-8")
+    tools(sbatch="true", sinfo=f"echo $$ > {tmp_path}/pid; exec {sys.executable} {tmp_path}/stubborn.py")
+    assert list(examine.examine(Config(), limit_s=8)) == ["fail  slurm         this check did not answer within 8 s"]
+    pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @pytest.mark.untraced

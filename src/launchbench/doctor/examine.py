@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.doctor.checks import CHECKS
-from launchbench.doctor.finding import Finding, ask
+from launchbench.doctor.finding import PATIENCE_S, Finding, ask
 from launchbench.errors import LaunchbenchError
 from launchbench.workflow.plan import PROBE_TIMEOUT_VARIABLE, probe_timeout_s
 
@@ -42,7 +42,8 @@ def examine(config: Config, limit_s: float = LIMIT_S) -> Iterator[str]:
         if hung and name in DRIVER_CHECKS:
             yield Finding("fail", name, f"not checked, since the driver did not answer the check of {hung}").line()
             continue
-        answer = ask(command, driver_limit_s if name in DRIVER_CHECKS else limit_s, environment)
+        limit = driver_limit_s if name in DRIVER_CHECKS else limit_s
+        answer = ask(command, limit, environment, patience_s=3 * PATIENCE_S)  # it may be ending what it asks itself
         hung = name if answer.late and name in DRIVER_CHECKS else hung
         lines = [line for line in answer.out.splitlines() if line.startswith(("ok ", "warn ", "fail "))]
         yield from lines

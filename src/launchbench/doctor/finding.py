@@ -14,6 +14,9 @@ from typing import Literal
 from launchbench.config.messages import escaped
 from launchbench.config.model import Config
 
+PATIENCE_S = 2.0
+"""For a program that is ended in good order."""
+
 Status = Literal["ok", "warn", "fail"]
 
 
@@ -43,45 +46,73 @@ class Answer:
     late: bool = False
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+@contextlib.contextmanager
+def _held_signals() -> Iterator[None]:
+    """What would end this process waits until the block has ended; the block starts or ends another program."""
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in list(before):
+        if before[number] in (signal.SIG_IGN, None):
+            del before[number]
+        else:
+            signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
+
+
+def _end(process: subprocess.Popen[str], patience_s: float) -> None:
     """End a program with its process group: in good order, so that it ends what it asks itself, then by force."""
-    for number, patience_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 1)):
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, number)
-        # One that hangs in the kernel cannot be killed: it is left alone.
-        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
-            process.communicate(timeout=patience_s)
+    with _held_signals():
+        for number, limit_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 1)):
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, number)
+            # One that hangs in the kernel cannot be killed: it is left alone.
+            with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+                process.communicate(timeout=limit_s)
 
 
-def ask(command: Sequence[str], limit_s: float, environment: Mapping[str, str] | None = None) -> Answer:
-    """Run a program and what it starts for ``limit_s`` seconds at most; never raises and never waits longer.
+def ask(
+    command: Sequence[str],
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+    patience_s: float = PATIENCE_S,
+) -> Answer:
+    """Run a program and what it starts for ``limit_s`` seconds at most; never raises and never waits much longer.
 
     Args:
         command: program and arguments.
-        limit_s: seconds after which it is killed, with its process group.
+        limit_s: seconds after which it is ended, with its process group.
         environment: of the program; that of this process where it is None.
+        patience_s: seconds that it has to end in good order; more where it asks others itself.
     """
     name = command[0].rpartition("/")[2]
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return Answer("", f"{name} cannot be started ({error.strerror})")
-    try:
+        with _held_signals():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=environment,
+                start_new_session=True,
+            )
         out, said = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        return Answer("", f"{name} did not answer within {limit_s:g} s", late=True)
-    except BaseException:
-        _end(process)
+    except BaseException as error:
+        if process is None:
+            if isinstance(error, OSError):
+                return Answer("", f"{name} cannot be started ({error.strerror})")
+            raise
+        _end(process, patience_s)
+        if isinstance(error, subprocess.TimeoutExpired):
+            return Answer("", f"{name} did not answer within {limit_s:g} s", late=True)
         raise
     if process.returncode == 0:
         return Answer(out)
