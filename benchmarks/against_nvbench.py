@@ -59,7 +59,9 @@ def nvbench_rows(binaries: Path, counts: list[int], out: Path) -> list[dict[str,
     from cuda.core import Device, ObjectCode, Stream
 
     from launchbench.measure.driver import call
-    from launchbench.measure.native import NativeLoops
+    from launchbench.measure.graphs import DriverGraphs
+    from launchbench.measure.native import NativeLoops, check_driver
+    from launchbench.measure.timing import Loop
 
     Device(0).set_current()
     loops = NativeLoops(binaries / "liblaunchloops.so")
@@ -74,21 +76,20 @@ def nvbench_rows(binaries: Path, counts: list[int], out: Path) -> list[dict[str,
         device.set_current()
         function = int(call("cuKernelGetFunction", code.get_kernel("empty").handle))
         stream = state.get_stream().addressof()
+        batched, sync = "batched" in what, "sync" in what
+        issue = loops.driver_loop(function, stream, 0, count)
         if what.startswith("loop"):
-            issue = loops.driver_loop(function, stream, 0, count)
-            state.exec(lambda launch: issue() and sys.exit("a launch failed"), batched=False, sync="sync" in what)
+            state.exec(lambda launch: issue() and sys.exit("a launch failed"), batched=batched, sync=sync)
             return
-        capturing = device.create_stream()
-        builder = capturing.create_graph_builder()
-        builder.begin_building(mode="global")
-        loops.driver_loop(function, int(capturing.handle), 0, count)()
-        builder.end_building()
-        graph = builder.complete()
-        replay_on = Stream.from_handle(stream)
-        graph.upload(replay_on)
-        state.exec(lambda launch: graph.launch(replay_on), batched="batched" in what, sync="sync" in what)
+        own, graphs = Stream.from_handle(stream), DriverGraphs()
+        graph = graphs.capture(own, Loop("cuLaunchKernel", issue, check_driver))
+        executable = graphs.instantiate(graph)
+        graphs.upload(executable, own)
+        replay = loops.replays(graphs.handle(executable), stream, 1)
+        state.exec(lambda launch: replay() and sys.exit("a replay failed"), batched=batched, sync=sync)
         call("cuStreamSynchronize", stream)
-        graph.close()
+        graphs.destroy(executable)
+        graphs.release(graph)
 
     ways = ["loop, isolated", "loop, sync", "graph, isolated", "graph, sync", "graph, batched"]
     bench.register(timed).add_int64_axis("N", counts).add_string_axis("what", ways)
