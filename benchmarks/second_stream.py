@@ -90,14 +90,18 @@ def decode(warmup: str) -> dict[str, float]:
 
 
 def alternate(given: argparse.Namespace) -> pd.DataFrame:
-    """Fresh processes of every case by turns; columns case, launches and us."""
+    """Fresh processes of every case by turns; columns case, launches and us. ``--out`` is written after each."""
     cases = [*STREAMS, *(WARMUPS if given.decode else ())]
-    rows = []
+    rows: list[dict[str, object]] = []
     for number in range(given.processes):
         for case in cases:
             worker = [sys.executable, __file__, "--binaries", str(given.binaries), "--worker", case]
             done = subprocess.run(worker, check=True, capture_output=True, text=True)
-            rows += [(case, key, value) for key, value in json.loads(done.stdout).items()]
+            rows += [{"case": case, "launches": key, "us": us} for key, us in json.loads(done.stdout).items()]
+            if given.out:
+                unfinished = given.out.with_name(f"{given.out.name}.tmp")
+                unfinished.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+                unfinished.replace(given.out)
         print(f"process {number + 1} of {given.processes} of each case", file=sys.stderr, flush=True)
     return pd.DataFrame(rows, columns=["case", "launches", "us"])
 
@@ -115,8 +119,6 @@ def main() -> None:
         json.dump(decode(given.worker) if given.worker in WARMUPS else nodes(given.binaries, given.worker), sys.stdout)
         return
     table = alternate(given)
-    if given.out:
-        given.out.write_text(table.to_json(orient="records", indent=1), encoding="utf-8")
     figures = table.groupby(["case", "launches"], sort=False)["us"].agg(["median", "min", "max"])
     print(f"us per node of {NODES}, or of a step, after so many launches on a second stream")
     print(figures.to_string(float_format=lambda value: f"{value:.4f}"))

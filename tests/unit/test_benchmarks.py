@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,3 +50,25 @@ def test_the_verdicts_are_counted_through_the_command(
     assert shares["nodes 3% slower replay, N >= 64"] == ["6", "0.0%", "0.0%", "100.0%", "0.0%", "0.0%"]
     assert shares["nodes 3% slower loop, host-bound"] == ["8", "100.0%", "0.0%", "0.0%", "0.0%", "0.0%"]
     assert " ".join(lines[-1]).endswith(f"(aim: at most 10%): {end}")
+
+
+def test_an_interrupted_run_keeps_what_it_has_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    benchmark = importlib.import_module("second_stream")
+    answers = iter(['{"0": 1.5, "1": 1.75}', '{"0": 1.25}'])
+
+    def process(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        for answer in answers:
+            return subprocess.CompletedProcess(command, 0, answer, "")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(benchmark.subprocess, "run", process)
+    monkeypatch.setattr(sys, "argv", ["second_stream.py", "--out", str(tmp_path / "out.json")])
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.main()
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) == [
+        {"case": "non-blocking", "launches": "0", "us": 1.5},
+        {"case": "non-blocking", "launches": "1", "us": 1.75},
+        {"case": "blocking", "launches": "0", "us": 1.25},
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
