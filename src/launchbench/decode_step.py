@@ -42,7 +42,7 @@ class GraphedStep:
         # Warm-up on a side stream: libraries choose kernels and allocate workspaces at first use, which a capture
         # must not contain, and the capture itself runs on a stream of its own, not on the default one. It has a price:
         # a second stream with kernels makes the nodes of all graphs of the process dearer (H200: replays 13 % slower,
-        # benchmarks/process_state.py). What needs no side stream, as this step, may warm up on the current one.
+        # benchmarks/surroundings.py). What needs no side stream, as this step, may warm up on the current one.
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

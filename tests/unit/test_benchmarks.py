@@ -54,7 +54,7 @@ def test_the_verdicts_are_counted_through_the_command(
 
 def test_an_interrupted_run_keeps_what_it_has_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    benchmark = importlib.import_module("process_state")
+    benchmark = importlib.import_module("surroundings")
     answers = iter(['{"0": 1.5, "1": 1.75}', '{"0": 1.25}'])
 
     def process(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
@@ -63,12 +63,12 @@ def test_an_interrupted_run_keeps_what_it_has_measured(monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     monkeypatch.setattr(benchmark.subprocess, "run", process)
-    monkeypatch.setattr(sys, "argv", ["process_state.py", "--out", str(tmp_path / "out.json")])
+    monkeypatch.setattr(sys, "argv", ["surroundings.py", "--out", str(tmp_path / "out.json")])
     with pytest.raises(KeyboardInterrupt):
         benchmark.main()
     assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) == [
-        {"case": "non-blocking", "after": "0", "us": 1.5},
-        {"case": "non-blocking", "after": "1", "us": 1.75},
-        {"case": "blocking", "after": "0", "us": 1.25},
+        {"case": "written before a replay", "after": "0", "us": 1.5},
+        {"case": "written before a replay", "after": "1", "us": 1.75},
+        {"case": "non-blocking", "after": "0", "us": 1.25},
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

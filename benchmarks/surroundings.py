@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ FEW_NODES = 8
 LAUNCHES = 10
 """On the second stream, one by one; then as many as the graph has nodes."""
 REPETITIONS = 21
+WRITTEN_BYTES = (1 << 20, 8 << 20, 32 << 20, 64 << 20, 512 << 20)
+CACHE = ("written before a replay",)
 STREAMS = ("non-blocking", "blocking", "high priority")
 GRAPHS = ("instantiated, released", "uploaded, released", "uploaded, replayed, released")
 WARMUPS = ("current stream", "side stream")
@@ -64,8 +67,8 @@ class Bench:
         return Loop("cuLaunchKernel", self.loops.driver_loop(self.function, int(stream.handle), 0, count), check_driver)
 
     @contextlib.contextmanager
-    def graph(self) -> Iterator[Callable[[], float]]:
-        """Replays a graph that is made anew: median microseconds by events."""
+    def graph(self) -> Iterator[Callable[..., float]]:
+        """Replays a graph that is made anew, each time after a call of ``before``: median microseconds by events."""
         from launchbench.measure.graphs import Costs, MovableGraph
 
         loop = self.launch(self.stream, self.nodes)
@@ -73,11 +76,31 @@ class Bench:
         self.stream.sync()
         with MovableGraph(self.stream, loop, Costs(), self.loops) as graph:
 
-            def replay_us() -> float:
-                samples = [self.timer.time(graph.replay())["gpu_us"] for _ in range(3 + REPETITIONS)]
+            def replay_us(before: Callable[[], None] = lambda: None) -> float:
+                samples = []
+                for _ in range(3 + REPETITIONS):
+                    before()
+                    samples.append(self.timer.time(graph.replay())["gpu_us"])
                 return float(np.median(samples[3:]))
 
             yield replay_us
+
+
+def cache(binaries: Path, _case: str) -> dict[str, float]:
+    """Bytes written before each replay -> microseconds per node, in this process."""
+    from launchbench.measure.driver import DeviceMemory, call
+
+    bench = Bench(binaries, NODES)
+    with bench.graph() as replay_us, DeviceMemory(max(WRITTEN_BYTES)) as memory:
+
+        def write(size_bytes: int) -> None:
+            call("cuMemsetD32Async", memory.address, 0, size_bytes // 4, int(bench.stream.handle))
+            bench.stream.sync()
+
+        found = {"nothing": replay_us() / NODES}
+        for size in WRITTEN_BYTES:
+            found[f"{size >> 20} MiB"] = replay_us(partial(write, size)) / NODES
+        return found | {"nothing, again": replay_us() / NODES}
 
 
 def streams(binaries: Path, kind: str) -> dict[str, float]:
@@ -148,7 +171,7 @@ def decode(_binaries: Path, warmup: str) -> dict[str, float]:
 
 def alternate(given: argparse.Namespace) -> pd.DataFrame:
     """Fresh processes of every case by turns; columns case, after and us. ``--out`` is written after each."""
-    cases = [*STREAMS, *GRAPHS, *(WARMUPS if given.decode else ())]
+    cases = [*CACHE, *STREAMS, *GRAPHS, *(WARMUPS if given.decode else ())]
     rows: list[dict[str, object]] = []
     for number in range(given.processes):
         for case in cases:
@@ -170,16 +193,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=3, help="of every case")
     parser.add_argument("--decode", action="store_true", help="also a decode step by PyTorch")
     parser.add_argument("--out", type=Path, help="figures of every process, as JSON")
-    parser.add_argument("--worker", choices=[*STREAMS, *GRAPHS, *WARMUPS], help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=[*CACHE, *STREAMS, *GRAPHS, *WARMUPS], help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        kinds = {decode: WARMUPS, graphs: GRAPHS, streams: STREAMS}
+        kinds = {cache: CACHE, streams: STREAMS, graphs: GRAPHS, decode: WARMUPS}
         measure = next(each for each, cases in kinds.items() if given.worker in cases)
         json.dump(measure(given.binaries, given.worker), sys.stdout)
         return
     table = alternate(given)
     figures = table.groupby(["case", "after"], sort=False)["us"].agg(["median", "min", "max"])
-    print(f"us: per node of {NODES} (streams), of a replay of {FEW_NODES} (graphs), of a step (warm-ups)")
+    print(f"us: per node of {NODES} (cache, streams), of a replay of {FEW_NODES} (graphs), of a step (warm-ups)")
     print(figures.to_string(float_format=lambda value: f"{value:.4f}"))
 
 
