@@ -285,8 +285,8 @@ def test_how_long_a_driver_may_take_can_be_set(tmp_path: Path, monkeypatch: pyte
     driver(tmp_path, monkeypatch, "[]")
     monkeypatch.setenv(PROBE_TIMEOUT_VARIABLE, "7")
     seen: list[object] = []
-    run = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *a, **more: seen.append(more["timeout"]) or run(*a, **more))
+    run = plan.run
+    monkeypatch.setattr(plan, "run", lambda *a, **more: seen.append(a[1]) or run(*a, **more))
     assert probe_cards(Config()) == []
     assert seen == [7]
 

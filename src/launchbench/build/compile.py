@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from launchbench import __version__
 from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.build.toolkit import Toolkit
 from launchbench.errors import LaunchbenchError
+from launchbench.programs import run
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "graphs": (),
@@ -124,19 +126,25 @@ def _nvcc(toolkit: Toolkit, arguments: Sequence[str], architectures: Sequence[st
     command += [f"-I{folder}" for folder in toolkit.include_dirs]
     command += [f"-L{folder}" for folder in toolkit.library_dirs]
     try:
-        done = subprocess.run(
-            [*command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        done = run(
+            [*command, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # nvcc starts compilers
+            first=signal.SIGINT,  # after which nvcc removes its temporary files, unlike after SIGTERM
         )
     except OSError as error:
         raise LaunchbenchError(f"{toolkit.nvcc} cannot be started ({error.strerror})") from error
-    sys.stderr.write(done.stderr)
-    if done.returncode != 0:
+    sys.stderr.write(done.err)
+    if done.exit_status != 0:
         # The message of an #error stands in standard output when only the preprocessor ran.
-        raise LaunchbenchError(_reason(done.stderr + done.stdout, done.returncode, toolkit, architectures))
-    return done.stdout
+        raise LaunchbenchError(_reason(done.err + done.out, done.exit_status, toolkit, architectures))
+    return str(done.out)
 
 
-def _reason(output: str, status: int, toolkit: Toolkit, architectures: Sequence[str]) -> str:
+def _reason(output: str, status: int | None, toolkit: Toolkit, architectures: Sequence[str]) -> str:
     """One line for what nvcc said."""
     nvcc = f"nvcc {toolkit.version} ({toolkit.source})"
     if match := re.search(r"Unsupported gpu architecture '(?:compute|sm)_(\w+)'", output):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import site
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Literal
 
 from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.errors import LaunchbenchError
+from launchbench.programs import run
 from launchbench.series import installed_series
 
 Source = Literal["PATH", "CUDA_HOME", "environment", "system", "wheels"]
@@ -140,12 +142,21 @@ def _pip_install(lock: Path, target: Path) -> None:
     command += ["--target", str(target), "-r", str(lock)]
     sys.stderr.flush()
     # What pip prints while it downloads goes to our standard error, as it comes.
-    done = subprocess.run(command, env=environment, stdout=2, stderr=subprocess.PIPE, text=True, errors="replace")
-    sys.stderr.write(done.stderr)
-    if done.returncode != 0:
+    done = run(
+        command,
+        first=signal.SIGINT,  # as from a terminal: pip then removes its temporary files
+        env=environment,
+        stdout=2,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    sys.stderr.write(done.err)
+    if done.exit_status != 0:
         raise LaunchbenchError(
             "nvcc is needed to build the kernels: none on PATH, in CUDA_HOME or CUDA_PATH, in this Python environment "
-            f"or where the system keeps CUDA, and its wheels could not be fetched ({_last_error(done.stderr)}); "
+            f"or where the system keeps CUDA, and its wheels could not be fetched ({_last_error(done.err)}); "
             "install a CUDA toolkit, or run once with a network"
         )
 
@@ -232,21 +243,22 @@ def _examine(nvcc: Path, source: Source) -> Toolkit | str:
     if not nvcc.is_file():
         return f"no {nvcc}"
     try:
-        done = subprocess.run(
+        done = run(
             [str(nvcc), "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+            _VERSION_SECONDS,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
             errors="replace",
-            timeout=_VERSION_SECONDS,
+            start_new_session=True,
         )
     except OSError as error:
         return f"{nvcc} cannot be started ({error.strerror})"
-    except subprocess.TimeoutExpired:
+    if done.exit_status is None:
         return f"{nvcc} --version did not answer within {_VERSION_SECONDS} s"
-    if done.returncode != 0:
-        return f"{nvcc} --version ended with exit status {done.returncode}"
-    match = re.search(r"\bV(\d+\.\d+\.\d+)\b", done.stdout)
+    if done.exit_status != 0:
+        return f"{nvcc} --version ended with exit status {done.exit_status}"
+    match = re.search(r"\bV(\d+\.\d+\.\d+)\b", done.out)
     if not match:
         return f"{nvcc} --version printed no version"
     return _with_folders(nvcc, match[1], source)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.doctor.checks import CHECKS
-from launchbench.doctor.finding import PATIENCE_S, Finding, ask
+from launchbench.doctor.finding import Finding, ask
 from launchbench.errors import LaunchbenchError
+from launchbench.programs import PATIENCE_S
 from launchbench.workflow.plan import PROBE_TIMEOUT_VARIABLE, probe_timeout_s
 
 LIMIT_S = 90.0

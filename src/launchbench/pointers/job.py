@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from launchbench import programs
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
 from launchbench.measure import nvml, provenance
@@ -107,20 +108,11 @@ def _child(module: str, timeout_s: float, *arguments: str) -> tuple[str, str, in
     The status is None where it did not end in time; what it had said by then is kept.
     """
     command = [sys.executable, "-m", f"launchbench.pointers.{module}", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        status: int | None
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-            status = process.returncode
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            err += f"\ndid not end within {timeout_s:g} s".encode()
-            status = None
-        except BaseException:
-            process.kill()
-            raise
-    return out.decode(errors="replace"), err.decode(errors="replace"), status
+    done = programs.run(command, timeout_s, patience_s=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = (said.decode(errors="replace") if said else "" for said in (done.out, done.err))
+    if done.exit_status is None:
+        err += f"\ndid not end within {timeout_s:g} s"
+    return out, err, done.exit_status
 
 
 def _sanitized(card: Card, binaries: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

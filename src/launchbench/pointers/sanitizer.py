@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
 import site
 import subprocess
 import sys
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchbench.pointers.memcheck import ERROR_STATUS
+from launchbench.programs import run
 
 NAME = "compute-sanitizer"
 PACKAGE = "nvidia-cuda-sanitizer-api"
@@ -87,19 +86,21 @@ def _examine(path: Path, source: str) -> Tool | str:
     answers = []
     for option in ("--version", "--help"):
         try:
-            done = subprocess.run(
+            done = run(
                 [str(path), option],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
+                ANSWER_SECONDS,
+                patience_s=0,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
                 text=True,
                 errors="replace",
-                timeout=ANSWER_SECONDS,
+                start_new_session=True,
             )
         except OSError as error:
             return f"{path} cannot be started ({error.strerror})"
-        except subprocess.TimeoutExpired:
+        if done.exit_status is None:
             return f"{path} {option} did not answer within {ANSWER_SECONDS} s"
-        answers.append(done.stdout)
+        answers.append(done.out)
     version = re.search(r"Version (\d[\w.]*)", answers[0])
     if not version:
         return f"{path} --version printed no version"
@@ -120,9 +121,11 @@ def run_under(
     command = [str(tool.path), *tool.options, *program]
     with tempfile.TemporaryFile() as output:
         try:
-            process = subprocess.Popen(
+            # What holds the card must not outlive this call: the tool starts the program, so the whole group ends.
+            done = run(
                 command,
-                stdin=subprocess.DEVNULL,
+                timeout_s,
+                patience_s=0,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
@@ -130,18 +133,8 @@ def run_under(
             )
         except OSError as error:
             return ToolRun(f"{tool.path} cannot be started ({error.strerror})\n".encode(), 127)
-        status: int | None
-        try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            # The whole group: the tool starts the program, and what holds the card must not outlive this call.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         output.seek(0)
         text = output.read()
-    if status is None:
+    if done.exit_status is None:
         text += f"did not end within {timeout_s:g} s\n".encode()
-    return ToolRun(text, status)
+    return ToolRun(text, done.exit_status)

@@ -28,6 +28,7 @@ from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
 from launchbench.config.slurm import SlurmRequest
 from launchbench.errors import LaunchbenchError
+from launchbench.programs import run
 from launchbench.results.layout import LAUNCH, cell_of_name, find_files, job_kind
 from launchbench.results.protocol import Protocol
 
@@ -80,19 +81,18 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     command = [sys.executable, "-m", "launchbench", "probe"]
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
     timeout_s = probe_timeout_s()
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s; {WITHOUT_A_CARD}") from None
-    if done.returncode != 0:
-        said = done.stderr.strip()
+    done = run(command, timeout_s, 0, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.exit_status is None:
+        raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s; {WITHOUT_A_CARD}")
+    if done.exit_status != 0:
+        said = done.err.strip()
         if any(name in said for name in NO_CARD):
             print(said, file=sys.stderr)
             return []
         lines = [line.removeprefix("launchbench: ") for line in said.splitlines()]
-        lines[-1:] = [f"{lines[-1] if lines else f'probe ended with status {done.returncode}'}; {WITHOUT_A_CARD}"]
+        lines[-1:] = [f"{lines[-1] if lines else f'probe ended with status {done.exit_status}'}; {WITHOUT_A_CARD}"]
         raise LaunchbenchError("\n".join(lines))
-    return [(card["label"], card["card"]) for card in json.loads(done.stdout)]
+    return [(card["label"], card["card"]) for card in json.loads(done.out)]
 
 
 def probe_timeout_s() -> int:

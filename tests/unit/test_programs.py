@@ -1,0 +1,72 @@
+"""Programs that are run for a while: a signal that ends this process leaves nothing of them behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_sanitizer import script
+
+STUBBORN = "trap '' INT TERM HUP; echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait; wait; wait; sleep 600"
+
+CALLS = {
+    "scenario": "from launchbench.pointers import job; job._child('scenarios', 500)",
+    "tool": """
+from launchbench.pointers.sanitizer import Tool, run_under
+run_under(Tool(Path('tool').resolve(), '1', 'PATH', ()), ['true'], dict(os.environ))""",
+    "version": "from launchbench.pointers import sanitizer; sanitizer._examine(Path('tool').resolve(), 'PATH')",
+    "probe": """
+import ctypes
+from launchbench.config.model import Config
+from launchbench.workflow import plan
+ctypes.CDLL = lambda _: None
+plan.probe_cards(Config())""",
+    "nvcc": """
+from launchbench.build import compile, toolkit
+compile._nvcc(toolkit.Toolkit(Path('tool').resolve(), '13.0', 'PATH'), [])""",
+}
+
+
+def alive(pids: Path) -> list[int]:
+    found = []
+    for pid in pids.read_text().split() if pids.exists() else ():
+        with contextlib.suppress(OSError):
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            found += [int(pid)] if state != "Z" else []
+    return found
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [*((call, signal.SIGTERM) for call in CALLS), ("tool", signal.SIGINT), ("tool", signal.SIGHUP)],
+)
+def test_a_process_that_is_ended_leaves_no_program_behind(tmp_path: Path, call: str, number: signal.Signals) -> None:
+    pids = tmp_path / "pids"
+    group = call in ("tool", "version", "nvcc")
+    script(tmp_path / "tool", STUBBORN.format(pids=pids) if group else f"echo $$ > {pids}; exec sleep 600")
+    code = f"import os, sys; from pathlib import Path; sys.executable = os.path.abspath('tool')\n{CALLS[call]}"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while len(alive(pids)) < 1 + group and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(alive(pids)) == 1 + group
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert process.returncode == -number
+        deadline = time.monotonic() + 10
+        while alive(pids) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert alive(pids) == []
+    finally:
+        for pid in alive(pids):
+            os.kill(pid, signal.SIGKILL)
+        process.kill()
