@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ LAUNCHES = 10
 REPETITIONS = 21
 WRITTEN_BYTES = (1 << 20, 8 << 20, 32 << 20, 64 << 20, 512 << 20)
 CACHE = ("written before a replay",)
-STREAMS = ("non-blocking", "blocking", "high priority")
+STREAMS = ("non-blocking", "blocking", "high priority", "memsets of 4 B", "memsets of 1 MiB")
 GRAPHS = ("instantiated, released", "uploaded, released", "uploaded, replayed, released")
 WARMUPS = ("current stream", "side stream")
 
@@ -87,7 +87,7 @@ class Bench:
 
 
 def cache(binaries: Path, _case: str) -> dict[str, float]:
-    """Bytes written before each replay -> microseconds per node, in this process."""
+    """Bytes written before each replay, and state -> microseconds per node, in this process."""
     from launchbench.measure.driver import DeviceMemory, call
 
     bench = Bench(binaries, NODES)
@@ -97,23 +97,35 @@ def cache(binaries: Path, _case: str) -> dict[str, float]:
             call("cuMemsetD32Async", memory.address, 0, size_bytes // 4, int(bench.stream.handle))
             bench.stream.sync()
 
-        found = {"nothing": replay_us() / NODES}
-        for size in WRITTEN_BYTES:
-            found[f"{size >> 20} MiB"] = replay_us(partial(write, size)) / NODES
-        return found | {"nothing, again": replay_us() / NODES}
+        def told(state: str) -> dict[str, float]:
+            written = {f"{size >> 20} MiB{state}": replay_us(partial(write, size)) / NODES for size in WRITTEN_BYTES}
+            return {f"nothing{state}": replay_us() / NODES} | written
+
+        found = told("")
+        second = bench.device.create_stream()
+        bench.launch(second, LAUNCHES).run()
+        second.sync()
+        return found | told(", second stream")
 
 
 def streams(binaries: Path, kind: str) -> dict[str, float]:
-    """Launches so far on a second stream of this kind -> microseconds per node, in this process."""
+    """Launches, or memsets, so far on a second stream -> microseconds per node, in this process."""
     from cuda.core import StreamOptions
 
+    from launchbench.measure.driver import DeviceMemory, call
+
     bench = Bench(binaries, NODES)
-    options = {"non-blocking": {}, "blocking": {"nonblocking": False}, "high priority": {"priority": -5}}[kind]
-    with bench.graph() as replay_us:
+    options: dict[str, Any] = {"blocking": {"nonblocking": False}, "high priority": {"priority": -5}}.get(kind, {})
+    words = {"memsets of 4 B": 1, "memsets of 1 MiB": 1 << 18}.get(kind, 0)
+    with bench.graph() as replay_us, DeviceMemory(1 << 20) as memory:
         second = bench.device.create_stream(options=StreamOptions(**options))
         found, launched = {"0 launches": replay_us() / NODES}, 0
         for more in (1,) * LAUNCHES + (NODES,):
-            bench.launch(second, more).run()
+            if words:
+                for _ in range(more):
+                    call("cuMemsetD32Async", memory.address, 0, words, int(second.handle))
+            else:
+                bench.launch(second, more).run()
             second.sync()
             launched += more
             found[f"{launched} launches"] = replay_us() / NODES
