@@ -21,6 +21,7 @@ from launchbench.config.messages import escaped
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load, read
 from launchbench.config.names import host_slug, site_name
 from launchbench.errors import LaunchbenchError
+from launchbench.programs import end_by_interrupt
 from launchbench.results.protocol import MAX_LAUNCH_COUNT
 from launchbench.wording import plural
 
@@ -234,7 +235,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if arguments.check not in (None, *CHECKS):
         raise LaunchbenchError(f"--check: got {arguments.check!r}; expected one of {', '.join(CHECKS)}")
     # As a time limit or scancel ends it: what a check has started is ended as well.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if not 0 < arguments.limit_s <= MAX_LIMIT_S:  # nan too
         expected = f"a number above 0, at most {MAX_LIMIT_S}"
         raise LaunchbenchError(f"--limit-s: got {arguments.limit_s}; expected {expected}")
@@ -365,9 +367,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"launchbench: {escaped(line)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("launchbench: interrupted", file=sys.stderr, flush=True)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGINT)  # by its status a shell script learns that it has to end as well
+        end_by_interrupt()
         return 130
     except BrokenPipeError:  # whoever read the output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end

@@ -6,8 +6,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -42,7 +43,7 @@ class _HeldSignals:
 
     def __enter__(self) -> _HeldSignals:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 handler = signal.getsignal(number)
                 if handler not in (signal.SIG_IGN, None):
                     self._before[number] = handler
@@ -93,7 +94,8 @@ def run(
     """
     group = bool(options.get("start_new_session"))
     with _HeldSignals() as held:
-        process: subprocess.Popen[Any] = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+        with _heeded(first) if group else contextlib.nullcontext():
+            process: subprocess.Popen[Any] = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
         try:
             out, err = held.wait(process, limit_s)
         except BaseException as error:
@@ -104,6 +106,29 @@ def run(
         if group:  # what it has started and not waited for
             _signal(process, signal.SIGKILL, group)
         return Ended(out, err, process.returncode)
+
+
+@contextlib.contextmanager
+def _heeded(number: int) -> Iterator[None]:
+    """A program that is started meanwhile heeds this signal, also where this process was told to ignore it, and does.
+
+    As a shell's background jobs are told of SIGINT: a program hands down what it ignores, not its handlers.
+    """
+    ignored = threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_IGN
+    if ignored:
+        signal.signal(number, lambda *_: None)
+    try:
+        yield
+    finally:
+        if ignored:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def end_by_interrupt() -> None:
+    """End this process as an interrupt does, in one line: by its status a shell script learns that it has to end too."""
+    print("launchbench: interrupted", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
 
 
 def _end(process: subprocess.Popen[Any], patience_s: float, first: signal.Signals, group: bool) -> tuple[Any, Any]:

@@ -484,6 +484,12 @@ def test_snakemake_ends_with_the_same_lines(capsys: pytest.CaptureFixture[str]) 
         or_exit(divmod, 7, 0)
 
 
+def test_an_interrupt_while_snakemake_reads_the_rules_is_one_line() -> None:
+    code = "from launchbench.workflow.snakefile import or_exit\ndef end(): raise KeyboardInterrupt\nor_exit(end)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert (done.stderr, done.returncode) == (b"launchbench: interrupted\n", -signal.SIGINT)
+
+
 def test_commands_of_rules_find_configuration_and_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTINGS_VARIABLE, "")
     monkeypatch.setenv("PATH", "/somewhere")

@@ -519,6 +519,12 @@ def test_signals_are_what_they_were_after_a_program(started: list[subprocess.Pop
     assert started[0].poll() == 0
 
 
+def test_a_doctor_ignores_what_it_was_told_to(started: list[subprocess.Popen[str]]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    main(["doctor", "--check", "accounting"])
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
 @pytest.mark.untraced
 def test_a_check_has_the_time_to_end_what_it_asks(
     tools: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

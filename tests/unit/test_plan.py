@@ -255,6 +255,21 @@ def test_no_visible_card_is_no_card_and_is_told(
     assert capsys.readouterr().err == line
 
 
+def test_what_else_a_probe_prints_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = json.dumps([{"label": "t4", "card": "aaaa"}])
+    folder = driver(tmp_path, monkeypatch, err="x")
+    (folder / "out").write_bytes(b"welcome to \xff\n" + cards.encode() + b"\n")
+    (folder / "err").write_bytes(b"vGPU \xff\xfe\n")
+    assert probe_cards(Config()) == [("t4", "aaaa")]
+
+
+@pytest.mark.parametrize("out", ["", "welcome", "[1]", "null", '[{"label": "t4"}]'])
+def test_a_probe_that_prints_no_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    driver(tmp_path, monkeypatch, out)
+    with pytest.raises(LaunchbenchError, match=r"^`launchbench probe` printed .* instead of a list of cards; `make"):
+        probe_cards(Config())
+
+
 @pytest.mark.parametrize(
     ("err", "status", "message"),
     [

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from launchbench.programs import run
 from tests.unit.test_sanitizer import script
 
 STUBBORN = "trap '' INT TERM HUP; echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait; wait; wait; sleep 600"
@@ -31,6 +32,10 @@ plan.probe_cards(Config())""",
     "nvcc": """
 from launchbench.build import compile, toolkit
 compile._nvcc(toolkit.Toolkit(Path('tool').resolve(), '13.0', 'PATH'), [])""",
+    "architectures": """
+from launchbench.build import compile, toolkit
+compile._known_architectures(toolkit.Toolkit(Path('tool').resolve(), '13.0', 'PATH'))""",
+    "sacct": "from launchbench.workflow import reasons; reasons._ask([os.path.abspath('tool')])",
 }
 
 
@@ -46,11 +51,14 @@ def alive(pids: Path) -> list[int]:
 @pytest.mark.untraced
 @pytest.mark.parametrize(
     ("call", "number"),
-    [*((call, signal.SIGTERM) for call in CALLS), ("tool", signal.SIGINT), ("tool", signal.SIGHUP)],
+    [
+        *((call, signal.SIGTERM) for call in CALLS),
+        *(("tool", number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)),
+    ],
 )
 def test_a_process_that_is_ended_leaves_no_program_behind(tmp_path: Path, call: str, number: signal.Signals) -> None:
     pids = tmp_path / "pids"
-    group = call in ("tool", "version", "nvcc")
+    group = call in ("tool", "version", "nvcc", "architectures")
     script(tmp_path / "tool", STUBBORN.format(pids=pids) if group else f"echo $$ > {pids}; exec sleep 600")
     code = f"import os, sys; from pathlib import Path; sys.executable = os.path.abspath('tool')\n{CALLS[call]}"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE)
@@ -70,3 +78,18 @@ def test_a_process_that_is_ended_leaves_no_program_behind(tmp_path: Path, call: 
         for pid in alive(pids):
             os.kill(pid, signal.SIGKILL)
         process.kill()
+
+
+@pytest.mark.parametrize("session", [True, False])
+def test_a_program_can_be_ended_by_a_signal_that_this_process_ignores(session: bool) -> None:
+    told = "import signal; print(*(signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGHUP)))"
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        command = [sys.executable, "-c", told]
+        done = run(command, first=signal.SIGINT, stdout=subprocess.PIPE, text=True, start_new_session=session)
+        assert {signal.getsignal(number) for number in before} == {signal.SIG_IGN}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    # One of this session gets what a terminal sends to all of them.
+    assert done.out.split() == [str(not session), "True"]

@@ -20,7 +20,7 @@ from launchbench import __version__
 from launchbench.build.temporary import remove_abandoned, temporary_folder
 from launchbench.build.toolkit import Toolkit
 from launchbench.errors import LaunchbenchError
-from launchbench.programs import run
+from launchbench.programs import Ended, run
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "graphs": (),
@@ -122,11 +122,20 @@ def accepts(toolkit: Toolkit, architectures: Sequence[str]) -> tuple[list[str], 
 
 def _nvcc(toolkit: Toolkit, arguments: Sequence[str], architectures: Sequence[str] = ()) -> str:
     """Runs nvcc, passes what it prints to stderr on, and returns its standard output."""
+    done = _run(toolkit, arguments)
+    sys.stderr.write(done.err)
+    if done.exit_status != 0:
+        # The message of an #error stands in standard output when only the preprocessor ran.
+        raise LaunchbenchError(_reason(done.err + done.out, done.exit_status, toolkit, architectures))
+    return str(done.out)
+
+
+def _run(toolkit: Toolkit, arguments: Sequence[str]) -> Ended:
     command = [str(toolkit.nvcc)]
     command += [f"-I{folder}" for folder in toolkit.include_dirs]
     command += [f"-L{folder}" for folder in toolkit.library_dirs]
     try:
-        done = run(
+        return run(
             [*command, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -137,11 +146,6 @@ def _nvcc(toolkit: Toolkit, arguments: Sequence[str], architectures: Sequence[st
         )
     except OSError as error:
         raise LaunchbenchError(f"{toolkit.nvcc} cannot be started ({error.strerror})") from error
-    sys.stderr.write(done.err)
-    if done.exit_status != 0:
-        # The message of an #error stands in standard output when only the preprocessor ran.
-        raise LaunchbenchError(_reason(done.err + done.out, done.exit_status, toolkit, architectures))
-    return str(done.out)
 
 
 def _reason(output: str, status: int | None, toolkit: Toolkit, architectures: Sequence[str]) -> str:
@@ -174,10 +178,8 @@ def _unknown_architecture(name: str, nvcc: str, toolkit: Toolkit) -> str:
 
 
 def _known_architectures(toolkit: Toolkit) -> list[int]:
-    listing = subprocess.run(
-        [str(toolkit.nvcc), "--list-gpu-arch"], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    return sorted({int(number) for number in re.findall(r"compute_(\d+)", listing.stdout)})
+    listing = _run(toolkit, ["--list-gpu-arch"]).out
+    return sorted({int(number) for number in re.findall(r"compute_(\d+)", listing)})
 
 
 def _host_compiler(toolkit: Toolkit, folder: Path) -> dict[str, str]:

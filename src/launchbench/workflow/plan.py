@@ -81,7 +81,8 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     command = [sys.executable, "-m", "launchbench", "probe"]
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
     timeout_s = probe_timeout_s()
-    done = run(command, timeout_s, 0, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    done = run(command, timeout_s, 0, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace")
     if done.exit_status is None:
         raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s; {WITHOUT_A_CARD}")
     if done.exit_status != 0:
@@ -92,7 +93,12 @@ def _probe(config: Config) -> list[tuple[str, str]]:
         lines = [line.removeprefix("launchbench: ") for line in said.splitlines()]
         lines[-1:] = [f"{lines[-1] if lines else f'probe ended with status {done.exit_status}'}; {WITHOUT_A_CARD}"]
         raise LaunchbenchError("\n".join(lines))
-    return [(card["label"], card["card"]) for card in json.loads(done.out)]
+    last = done.out.rstrip("\n").rpartition("\n")[2]  # a driver, or what the site starts Python with, may print too
+    try:
+        return [(card["label"], card["card"]) for card in json.loads(last)]
+    except (ValueError, TypeError, KeyError):
+        said = f"`launchbench probe` printed {shown(last)} instead of a list of cards"
+        raise LaunchbenchError(f"{said}; {WITHOUT_A_CARD}") from None
 
 
 def probe_timeout_s() -> int:

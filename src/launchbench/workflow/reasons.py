@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from launchbench.config.messages import refusal
+from launchbench.programs import run
 from launchbench.results.failures import MAX_REASON, Attempt, Failure, now_utc, read_failure, write_failure
 from launchbench.results.layout import LAUNCH, PREFIXES
 
@@ -170,7 +171,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _ask(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
+        done = run(command, 60, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace")
+    except OSError:
         return ""
-    return done.stdout if done.returncode == 0 else ""
+    return str(done.out) if done.exit_status == 0 else ""

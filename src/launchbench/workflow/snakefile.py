@@ -14,6 +14,7 @@ from launchbench.config.messages import escaped, refusal, shown
 from launchbench.config.model import SETTINGS_VARIABLE, Config, load
 from launchbench.config.yaml_file import read_yaml
 from launchbench.errors import LaunchbenchError
+from launchbench.programs import end_by_interrupt
 
 CARDS_SETTING_VARIABLE = "LAUNCHBENCH_CARDS"
 """Environment variable that goes before the key ``cards`` wherever that is set: ``make report-cached`` needs it."""
@@ -23,13 +24,16 @@ T = TypeVar("T")
 
 
 def or_exit(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """The function's result; a :class:`LaunchbenchError` ends Snakemake with its lines and no traceback."""
+    """The function's result; a :class:`LaunchbenchError` or an interrupt ends Snakemake in lines, with no traceback."""
     try:
         return function(*arguments, **named)
     except LaunchbenchError as error:
         for line in str(error).split("\n"):
             print(f"launchbench: {escaped(line)}", file=sys.stderr)
         raise SystemExit(1) from None
+    except KeyboardInterrupt:  # of which Snakemake prints a traceback while it reads a Snakefile
+        end_by_interrupt()
+        raise
 
 
 def settings(
