@@ -125,7 +125,7 @@ def _heeded(number: int) -> Iterator[None]:
 
 
 def end_by_interrupt() -> None:
-    """End this process as an interrupt does, in one line: by its status a shell script learns that it has to end too."""
+    """End this process as an interrupt does, in one line; its status tells a shell script to end as well."""
     print("launchbench: interrupted", file=sys.stderr, flush=True)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.raise_signal(signal.SIGINT)
