@@ -5,13 +5,13 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 try:
-    from launchbench.workflow.snakefile import check_place, or_exit, read_yaml
+    from launchbench.workflow.snakefile import check_file, check_place, or_exit
 except ModuleNotFoundError as missing:
     raise SystemExit(f"launchbench: {missing} in this environment; `make report` makes one that has it") from None
 
 min_version("9.0")
 or_exit(check_place, workflow.basedir)
-or_exit(read_yaml, Path("config.yaml"))  # stricter than Snakemake, so before it reads the file
+or_exit(check_file, Path("config.yaml"))  # stricter than Snakemake, so before it reads the file
 
 
 configfile: "config.yaml"

@@ -12,7 +12,7 @@ import pytest
 
 from launchbench.config.model import Config
 from launchbench.errors import LaunchbenchError
-from launchbench.workflow.snakefile import CARDS_SETTING_VARIABLE, check_place, settings
+from launchbench.workflow.snakefile import CARDS_SETTING_VARIABLE, check_file, check_place, settings
 from tests.unit.test_results import ordinary_user
 
 
@@ -46,6 +46,19 @@ def test_files_are_read_strictly() -> None:
     assert said({"repetitions": 6}, more) == [
         "more.yaml: line 2: got the key 'repetitions', already in line 1; expected each key once"
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "got"), [("", "no keys"), ("# trials: 5\n", "no keys"), ("42\n", "42"), ("- trials\n", "['trials']")]
+)
+def test_a_file_without_keys_is_refused_before_snakemake_reads_it(content: str, got: str) -> None:
+    Path("config.yaml").write_text(content)
+    with pytest.raises(LaunchbenchError) as caught:
+        check_file(Path("config.yaml"))
+    expected = "expected lines of the form 'key: value', or {} for all defaults"
+    assert str(caught.value) == f"config.yaml: got {got}; {expected}"
+    Path("config.yaml").write_text("{}\n")
+    check_file(Path("config.yaml"))
 
 
 def test_a_mistake_is_told_of_where_it_was_made(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -75,6 +75,18 @@ def settings(
     return checked
 
 
+def check_file(path: Path) -> None:
+    """Refuse what Snakemake would end over without naming the file: no mapping, a repeated key, broken YAML.
+
+    Raises:
+        LaunchbenchError: one line per problem.
+    """
+    found = read_yaml(path)
+    if not isinstance(found, Mapping):
+        got = "no keys" if found is None else shown(found)
+        raise refusal(str(path), f"got {got}", "lines of the form 'key: value', or {} for all defaults")
+
+
 def check_place(clone: str | Path) -> None:
     """Whether Snakemake can work with this folder and was started in it.
 
