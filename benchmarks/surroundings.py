@@ -1,10 +1,11 @@
-"""What does a second stream in the process cost every graph in it?
+"""What around a graph makes it dearer?
 
-In fresh processes: nodes of a graph of ``empty`` before and after kernels have been launched on a second stream, one
-launch at a time; and the decode step of ``launchbench.decode_step`` after a warm-up on the current stream and after
-one on a side stream. Graphs are replayed on the first stream throughout, alone on the device.
+In fresh processes, a graph of ``empty`` on the first stream, alone on the device: before and after kernels or memsets
+on a second stream, one at a time; with more or less memory written before each replay, in a process of one stream and
+of two; while another graph is instantiated, uploaded, replayed, released. And the decode step of
+``launchbench.decode`` after a warm-up on the current stream and after one on a side stream.
 
-    python benchmarks/second_stream.py --binaries build/cuda --processes 3 --out second-stream.json
+    python benchmarks/surroundings.py --binaries build/cuda --decode --processes 3 --out surroundings.json
 """
 
 from __future__ import annotations
