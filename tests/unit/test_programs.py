@@ -60,7 +60,10 @@ def test_a_process_that_is_ended_leaves_no_program_behind(tmp_path: Path, call: 
     pids = tmp_path / "pids"
     group = call in ("tool", "version", "nvcc", "architectures")
     script(tmp_path / "tool", STUBBORN.format(pids=pids) if group else f"echo $$ > {pids}; exec sleep 600")
-    code = f"import os, sys; from pathlib import Path; sys.executable = os.path.abspath('tool')\n{CALLS[call]}"
+    # Signals that these tests may ignore, as in the background of a shell.
+    defaults = "[signal.signal(n, signal.default_int_handler if n == 2 else signal.SIG_DFL) for n in (1, 2, 3)]"
+    setup = f"import os, signal, sys; from pathlib import Path; sys.executable = os.path.abspath('tool'); {defaults}"
+    code = f"{setup}\n{CALLS[call]}"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + 60
