@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from block import output_of
 
 QUEUE_DEPTH = 1024
 OURS = ("loop", "queued", "replay", "replay-queued", "replay-batch")
@@ -148,8 +148,8 @@ def main() -> None:
     for process in range(given.processes):
         for tool in ("launchbench", "nvbench"):
             command = [sys.executable, __file__, *sys.argv[1:], "--child", tool]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            rows += [{"process": process, "tool": tool, **row} for row in json.loads(done.stdout.splitlines()[-1])]
+            found = json.loads(output_of(command).splitlines()[-1])
+            rows += [{"process": process, "tool": tool, **row} for row in found]
             print(f"process {process}, {tool}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     table = pd.DataFrame(rows).sort_values("launch_count", kind="stable")
     if given.out:

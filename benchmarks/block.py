@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -59,6 +62,25 @@ def time_block(
     return timings
 
 
+def require(binaries: Path) -> None:
+    """Whether there are products and a card; a simulated one is told on standard error.
+
+    Raises:
+        SystemExit: what is missing, in one line.
+    """
+    from launchbench.errors import LaunchbenchError
+    from launchbench.measure.cards import visible_cards
+
+    if not (binaries / "graphs.fatbin").is_file():
+        raise SystemExit(f"{binaries}: no graphs.fatbin there; `launchbench build` makes build/cuda")
+    try:
+        card = visible_cards()[0]
+    except LaunchbenchError as error:
+        raise SystemExit(str(error)) from None
+    if card.is_virtual:
+        print(f"{card.name}: a simulated GPU, its figures are no measurement", file=sys.stderr)
+
+
 @cache
 def process(binaries: Path) -> tuple[Any, Any, Any, Any]:
     """Device, stream, kernels and loops: one of each in a process, as a job has them.
@@ -69,7 +91,20 @@ def process(binaries: Path) -> tuple[Any, Any, Any, Any]:
 
     from launchbench.measure.native import NativeLoops
 
+    require(binaries)
     device = Device(0)
     device.set_current()
     code = ObjectCode.from_fatbin((binaries / "graphs.fatbin").read_bytes(), name="graphs")
     return device, device.create_stream(), code, NativeLoops(binaries / "liblaunchloops.so")
+
+
+def output_of(command: Sequence[str | Path]) -> str:
+    """Standard output of a fresh process, which itself says on standard error why it fails.
+
+    Raises:
+        SystemExit: it failed; one line.
+    """
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"stopped: exit status {done.returncode} of {shlex.join(map(str, command))}")
+    return done.stdout

@@ -19,7 +19,6 @@ import io
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from block import output_of
 from scipy import stats
 
 BUFFER_BYTES = 64 << 20
@@ -84,7 +84,7 @@ def program_rows(part: Part, binaries: Path) -> pd.DataFrame:
         "--warmup-ms": part.warmup_ms,
     }
     command = [str(binaries / "graphs"), "--csv", *(str(word) for pair in options.items() for word in pair)]
-    return pd.read_csv(io.StringIO(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    return pd.read_csv(io.StringIO(output_of(command)))
 
 
 def summarise(name: str, rows: pd.DataFrame) -> dict[str, float]:
@@ -122,7 +122,7 @@ def alternate(given: argparse.Namespace, parts: dict[str, Part]) -> list[Pair]:
     cores = sorted(os.sched_getaffinity(0))
 
     def ours() -> dict[str, float]:
-        found: dict[str, float] = json.loads(subprocess.run(worker, check=True, capture_output=True, text=True).stdout)
+        found: dict[str, float] = json.loads(output_of(worker))
         return found
 
     def theirs() -> dict[str, float]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from block import output_of
 
 KERNELS = {"placements": "tiny", "control": "empty"}
 MODES = ("replay-queued", "replay")
@@ -71,8 +71,7 @@ def measure_here(given: argparse.Namespace) -> list[dict[str, Any]]:
 def one_buffer(program: Path, counts: list[int]) -> list[dict[str, Any]]:
     """The sheet's method in a fresh process of the stand-alone program."""
     command = [str(program), "--csv", "--n", ",".join(map(str, counts)), "--kernel", "tiny"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    rows = pd.read_csv(io.StringIO(text))
+    rows = pd.read_csv(io.StringIO(output_of(command)))
     answers = []
     for count in counts:
         own = rows[(rows["mode"] == "replay") & (rows["launch_count"] == count)]
@@ -122,8 +121,7 @@ def main() -> None:
                 answers = one_buffer(given.binaries / "graphs", given.n)
             else:
                 command = [sys.executable, __file__, *sys.argv[1:], "--child"]
-                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-                answers = json.loads(done.stdout.splitlines()[-1])
+                answers = json.loads(output_of(command).splitlines()[-1])
             rows += [{"process": process, **answer} for answer in answers]
             told = ", ".join(f"{answer['us_per_node']:.4f}" for answer in answers)
             took = time.monotonic() - begun

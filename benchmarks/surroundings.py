@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from block import output_of
 
 if TYPE_CHECKING:
     from cuda.core import Stream
@@ -189,8 +189,7 @@ def alternate(given: argparse.Namespace) -> pd.DataFrame:
     for number in range(given.processes):
         for case in cases:
             worker = [sys.executable, __file__, "--binaries", str(given.binaries), "--worker", case]
-            done = subprocess.run(worker, check=True, capture_output=True, text=True)
-            rows += [{"case": case, "after": key, "us": us} for key, us in json.loads(done.stdout).items()]
+            rows += [{"case": case, "after": key, "us": us} for key, us in json.loads(output_of(worker)).items()]
             if given.out:
                 unfinished = given.out.with_name(f"{given.out.name}.tmp")
                 unfinished.write_text(json.dumps(rows, indent=1), encoding="utf-8")

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from launchbench.config.model import Config
+from launchbench.measure.cards import Card
+from launchbench.measure.driver import NoDriverError
 
 
 def test_every_part_covers_every_n_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +64,7 @@ def test_an_interrupted_run_keeps_what_it_has_measured(monkeypatch: pytest.Monke
             return subprocess.CompletedProcess(command, 0, answer, "")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(benchmark.subprocess, "run", process)
+    monkeypatch.setattr(subprocess, "run", process)
     monkeypatch.setattr(sys, "argv", ["surroundings.py", "--out", str(tmp_path / "out.json")])
     with pytest.raises(KeyboardInterrupt):
         benchmark.main()
@@ -72,3 +74,32 @@ def test_an_interrupted_run_keeps_what_it_has_measured(monkeypatch: pytest.Monke
         {"case": "non-blocking", "after": "0", "us": 1.25},
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_what_a_benchmark_lacks_is_one_line_and_a_simulated_card_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    block = importlib.import_module("block")
+    with pytest.raises(SystemExit) as ended:
+        block.process(tmp_path)
+    assert ended.value.code == f"{tmp_path}: no graphs.fatbin there; `launchbench build` makes build/cuda"
+    (tmp_path / "graphs.fatbin").touch()
+
+    def none() -> None:
+        raise NoDriverError
+
+    monkeypatch.setattr("launchbench.measure.cards.visible_cards", none)
+    with pytest.raises(SystemExit, match=r"^no NVIDIA driver on this machine"):
+        block.process(tmp_path)
+    card = Card(0, "launchbench virtual H100", "GPU-0", (9, 0), "0000:00:06.0", 132)
+    monkeypatch.setattr("launchbench.measure.cards.visible_cards", lambda: [card])
+    block.require(tmp_path)
+    assert capsys.readouterr().err == f"{card.name}: a simulated GPU, its figures are no measurement\n"
+
+
+def test_a_process_of_a_benchmark_that_fails_ends_it_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    block = importlib.import_module("block")
+    with pytest.raises(SystemExit, match=r"^stopped: exit status 3 of .*'raise SystemExit\(3\)'$"):
+        block.output_of([sys.executable, "-c", "raise SystemExit(3)"])
