@@ -87,4 +87,6 @@ def _in_the_way(key: str, folder: Path) -> Iterator[tuple[Path, str]]:
         if not path.is_dir():  # a link that leads nowhere is none either
             yield path, "folder"
     for pattern in _FILES.get(key, ()):
-        yield from ((path, "file") for path in sorted(folder.glob(pattern)) if path.is_dir())
+        for path in sorted(folder.glob(pattern)):
+            if path.is_dir() and not path.name.startswith(".tmp-"):  # of a build that goes on, or was killed
+                yield path, "file"
