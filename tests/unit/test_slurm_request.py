@@ -45,7 +45,7 @@ def test_nothing_said_is_one_gpu_of_any_type_for_a_quarter_of_an_hour() -> None:
         ({"account": "proj-7", "qos": "short"}, {"gpu": 1, "slurm_account": "proj-7", "qos": "short"}),
         ({"constraint": "nvlink&sxm"}, {"gpu": 1, "constraint": "nvlink&sxm"}),
         ({"extra": "--exclusive"}, {"gpu": 1, "slurm_extra": f"{DEADLINE} --exclusive"}),
-        ({"time_minutes": "30", "memory_mb": 8000}, {"gpu": 1, "runtime": 30, "mem_mb": 8000}),
+        ({"time_minutes": 30, "memory_mb": 8000}, {"gpu": 1, "runtime": 30, "mem_mb": 8000}),
     ],
 )
 def test_asked(asked: dict[str, Any], expected: dict[str, Any]) -> None:

@@ -37,7 +37,17 @@ def merged(**given: Any) -> Config:
 
 def test_what_snakemake_has_merged_is_what_counts() -> None:
     assert merged(repetitions="7").repetitions == 7
+    assert merged(launch_counts=["8", "64"]).launch_counts == (8, 64)
     assert merged().repetitions == 5
+
+
+def test_a_quoted_number_is_refused_in_a_file() -> None:
+    more = Path("more.yaml").absolute()
+    more.write_text('trials: "4"\nlaunch_counts: [8, "64"]\n')
+    config = {"trials": "4", "launch_counts": ["16"], "repetitions": 5}
+    assert said(config, more, launch_counts=["16"]) == [
+        "more.yaml: trials: got '4'; expected the same without quotes: 4"
+    ]
 
 
 def test_files_are_read_strictly() -> None:

@@ -266,6 +266,7 @@ def load(
     source: str = "config.yaml",
     origin: Callable[[tuple[Any, ...]], str] | None = None,
     rank: Callable[[tuple[Any, ...]], int] | None = None,
+    untyped: Callable[[tuple[Any, ...]], bool] = lambda place: False,
 ) -> Config:
     """Validates what was read from a configuration file; None, an empty file, means the defaults.
 
@@ -274,6 +275,7 @@ def load(
         source: where from, for messages.
         origin: where the value at a key path comes from, if it was put together from several sources.
         rank: the larger, the later that source goes before the others; by default 0 for what is left out.
+        untyped: whether what lies at a key path comes from where numbers may arrive as strings, as from ``--config``.
 
     Raises:
         LaunchbenchError: One line per problem: file, key, value, what was expected.
@@ -290,6 +292,7 @@ def load(
         known["slurm"] = {label: _known(SlurmRequest, one or {}, ("slurm", label), found) for label, one in asked}
     try:
         config = Config.model_validate(known, context={"rank": rank or (lambda place: int(place[0] in known))})
+        found += [problem for problem in _quoted(known, config.model_dump(), ()) if not untyped(problem[0])]
         if not found:
             return config
     except ValidationError as error:
@@ -313,6 +316,18 @@ def _known(model: type[BaseModel], given: Any, place: tuple[Any, ...], found: li
         advice = f"a valid key; did you mean {near[0]!r}?" if near else f"one of {', '.join(keys)}"
         found.append(((*place, key), "got an unknown key", advice))
     return {key: value for key, value in given.items() if key in keys}
+
+
+def _quoted(given: Any, kept: Any, place: tuple[Any, ...]) -> list[Problem]:
+    """Strings that were taken for a number or a flag."""
+    if isinstance(kept, Mapping) and isinstance(given, Mapping):
+        return [problem for key in given for problem in _quoted(given[key], kept[key], (*place, key))]
+    if isinstance(kept, tuple) and isinstance(given, list | tuple):
+        pairs = enumerate(zip(given, kept, strict=True))
+        return [problem for index, pair in pairs for problem in _quoted(*pair, (*place, index))]
+    if isinstance(given, str) and not isinstance(kept, str):
+        return [(place, f"got {shown(given)}", f"the same without quotes: {given}")]
+    return []
 
 
 def _problems(error: Any) -> list[Problem]:

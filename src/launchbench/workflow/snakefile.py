@@ -70,7 +70,7 @@ def settings(
     def origin(place: tuple[Any, ...]) -> str:
         return sources[max(0, rank(place) - 1)][0]
 
-    checked = load(config, sources[0][0], origin, rank)
+    checked = load(config, sources[0][0], origin, rank, untyped=lambda place: origin(place) == "--config")
     check_folders(checked, origin)
     return checked
 
