@@ -217,6 +217,21 @@ def test_a_failed_build_leaves_the_older_products(tmp_path: Path, source: Path, 
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("exit 0", "nvcc 13.0.88 (PATH) ended well and did not write graphs; are NVCC_PREPEND_FLAGS, "),
+        ("kill -9 $$", "nvcc 13.0.88 (PATH) failed: signal 9"),
+        ("exit 9", "nvcc 13.0.88 (PATH) failed: exit status 9"),
+    ],
+)
+def test_an_nvcc_that_ends_without_a_word(tmp_path: Path, source: Path, what: str, said: str) -> None:
+    with pytest.raises(LaunchbenchError) as raised:
+        build(source, tmp_path / "out", ["sm_90"], fake_nvcc(tmp_path, "13.0.88", what))
+    assert str(raised.value).startswith(said)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_the_folders_of_wheels_are_handed_to_nvcc(tmp_path: Path, source: Path, fake: Toolkit) -> None:
     log = tmp_path / "log"
     fake.nvcc.write_text(fake.nvcc.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "$@" >> "{log}"\n'))

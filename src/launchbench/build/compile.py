@@ -66,6 +66,9 @@ def build(source: Path, out_dir: Path, architectures: Sequence[str], toolkit: To
             for name, own_flags in PRODUCTS.items():
                 print(f"launchbench: nvcc {toolkit.version} compiles {name}", file=sys.stderr)
                 _nvcc(toolkit, [*flags, *own_flags, "-o", str(temporary / name), str(source)], architectures)
+                if not (temporary / name).is_file():  # as with --dryrun in one of the variables
+                    told = f"nvcc {toolkit.version} ({toolkit.source}) ended well and did not write {name}"
+                    raise LaunchbenchError(f"{told}; are {', '.join(_NVCC_VARIABLES[:2])} what they should be?")
             manifest = _manifest(source, temporary, flags, architectures, toolkit, compiler)
             (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
             (out_dir / MANIFEST).unlink(missing_ok=True)
@@ -164,7 +167,8 @@ def _reason(output: str, status: int | None, toolkit: Toolkit, architectures: Se
     if "Failed to preprocess host compiler properties" in output or "Cannot find compiler" in output:
         return f"{nvcc} found no C++ compiler; install g++, or set NVCC_PREPEND_FLAGS='-ccbin COMPILER'"
     told = re.search(r"^.*\b(?:error|fatal)\b.*$", output, re.MULTILINE | re.IGNORECASE)
-    return f"{nvcc} failed: {told[0].strip() if told else f'exit status {status}'}"
+    how = f"signal {-status}" if status and status < 0 else f"exit status {status}"
+    return f"{nvcc} failed: {told[0].strip() if told else how}"
 
 
 def _unknown_architecture(name: str, nvcc: str, toolkit: Toolkit) -> str:
