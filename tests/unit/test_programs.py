@@ -96,3 +96,31 @@ def test_a_program_can_be_ended_by_a_signal_that_this_process_ignores(session: b
             signal.signal(number, handler)
     # One of this session gets what a terminal sends to all of them.
     assert done.out.split() == [str(not session), "True"]
+
+
+@pytest.mark.untraced
+def test_processes_that_draw_end_with_the_one_that_asked(tmp_path: Path) -> None:
+    code = """
+import os, time
+from launchbench.report.drawn import draw
+def figure():
+    with open("pids", "a") as pids: print(os.getpid(), file=pids)
+    time.sleep(600)
+draw({"a": figure, "b": figure}, 2)"""
+    pids = tmp_path / "pids"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    try:
+        deadline = time.monotonic() + 60
+        while len(alive(pids)) < 2 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(alive(pids)) == 2
+        process.terminate()
+        process.wait(60)
+        deadline = time.monotonic() + 10
+        while alive(pids) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert alive(pids) == []
+    finally:
+        for pid in alive(pids):
+            os.kill(pid, signal.SIGKILL)
+        process.kill()

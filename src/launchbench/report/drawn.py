@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +19,7 @@ Drawings = Mapping[str, Callable[[], Figure]]
 """Name of a figure -> draws it."""
 
 _drawings: Drawings = {}
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def draw(drawings: Drawings, processes: int = 1) -> dict[str, dict[str, bytes]]:
@@ -34,10 +37,16 @@ def draw(drawings: Drawings, processes: int = 1) -> dict[str, dict[str, bytes]]:
         return dict(map(_draw, drawings))
     fork = multiprocessing.get_context("fork")  # what is drawn lies in memory already, and is much larger than files
     try:
-        with ProcessPoolExecutor(processes, fork, _keep, (drawings,)) as pool:
+        with ProcessPoolExecutor(processes, fork, _begin, (drawings,)) as pool:
             return dict(pool.map(_draw, drawings))
     except BrokenProcessPool as error:
         raise LaunchbenchError("report: a process that drew figures was ended; is there too little memory?") from error
+
+
+def _begin(drawings: Drawings) -> None:
+    """In a process of the pool, which would wait for work for ever where this one is ended by a signal."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _keep(drawings)
 
 
 def _keep(drawings: Drawings) -> None:
