@@ -28,6 +28,16 @@ def driver_cuda_version() -> tuple[int, int] | None:
     return None if status or number.value <= 0 else (number.value // 1000, number.value % 1000 // 10)
 
 
+def broken_driver() -> str:
+    """Why the driver's library, which is here, cannot be loaded; empty where it can, or where there is none."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        # The loader names the file that it does not find: this one, or one that this one needs.
+        return "" if str(error).startswith("libcuda.so.1: cannot open") else str(error)
+    return ""
+
+
 def installed_series() -> int | None:
     """Series of the cuda-python in this environment; None where it has none."""
     try:

@@ -268,6 +268,14 @@ def test_probing_without_a_driver(tmp_path: Path) -> None:
     assert tree(tmp_path) == {}
 
 
+def test_a_library_of_the_driver_that_cannot_be_loaded_is_told_as_such(tmp_path: Path) -> None:
+    library = tmp_path / "libcuda.so.1"
+    library.write_bytes(b"")
+    done = started("probe", LD_LIBRARY_PATH=str(tmp_path), **{SETTINGS_VARIABLE: "{}"})
+    told = NO_DRIVER.replace("not found", f"cannot be loaded: {library}: file too short")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"launchbench: {told}\n")
+
+
 def test_probing_with_cards(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the plan reads: label and short UUID of each, in CUDA's order."""
     found = [

@@ -194,6 +194,9 @@ def test_without_a_driver_only_a_job_fails(job: str | None, status: str, monkeyp
     )
     for check in (gpu.cards, gpu.nvml):
         assert told(check) == []
+    monkeypatch.setattr(gpu, "broken_driver", lambda: "libcuda.so.1: file too short")
+    [(said, line)] = told(gpu.driver)
+    assert line.startswith("driver        libcuda.so.1 cannot be loaded: libcuda.so.1: file too short: nothing can be")
 
 
 def test_a_driver_that_is_too_old_is_told_once(bench: Bench) -> None:

@@ -227,14 +227,25 @@ def test_one_probe_for_all_processes_of_a_run(tmp_path: Path, monkeypatch: pytes
     assert json.loads(os.environ[CARDS_VARIABLE]) == [["t4", "aaaa"], ["h100", "bbbb"]]
 
 
-def test_no_driver_is_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("libcuda.so.1: cannot open shared object file: No such file or directory", ""),
+        ("/lib/libcuda.so.1: file too short", "no driver is used: libcuda.so.1 cannot be loaded: {}"),
+        ("libnvidia-a.so: cannot open shared object file", "no driver is used: libcuda.so.1 cannot be loaded: {}"),
+    ],
+)
+def test_no_driver_is_no_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: str, told: str
+) -> None:
     folder = driver(tmp_path, monkeypatch, "not asked")
 
     def missing(name: str) -> None:
-        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+        raise OSError(error)
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     assert probe_cards(Config()) == []
+    assert capsys.readouterr().err == (f"launchbench: {told.format(error)}\n" if told else "")
     assert not (folder / "calls").exists()
     assert a_plan().all_receipts() == []
 

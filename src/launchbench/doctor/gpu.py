@@ -9,17 +9,18 @@ from launchbench.config.model import Config
 from launchbench.doctor.finding import Finding, Status, in_slurm_job
 from launchbench.errors import LaunchbenchError
 from launchbench.measure.cards import Card
-from launchbench.series import driver_cuda_version, installed_series
+from launchbench.series import broken_driver, driver_cuda_version, installed_series
 
 
 def driver(_config: Config) -> Iterator[Finding]:
     """The driver, and the cuda-python that it can run."""
     newest = driver_cuda_version()
     if newest is None:
+        broken = broken_driver()
         yield Finding(
             _absent(),
             "driver",
-            "no NVIDIA driver (libcuda.so.1)",
+            f"libcuda.so.1 cannot be loaded: {broken}" if broken else "no NVIDIA driver (libcuda.so.1)",
             "nothing can be measured here; the report can be rendered from results",
         )
         return

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launchbench.errors import LaunchbenchError
-from launchbench.series import SERIES
+from launchbench.series import SERIES, broken_driver
 
 MISFIT_CODES = {
     200: "the driver cannot read the binary",
@@ -58,8 +58,10 @@ class NoDriverError(LaunchbenchError):
     """There is no CUDA driver on this machine."""
 
     def __init__(self) -> None:
+        broken = broken_driver()
+        why = f"libcuda.so.1 cannot be loaded: {broken}" if broken else "libcuda.so.1 not found"
         super().__init__(
-            "no NVIDIA driver on this machine (libcuda.so.1 not found): measuring needs a card; "
+            f"no NVIDIA driver on this machine ({why}): measuring needs a card; "
             "`make report-cached` renders the report from the results that are here"
         )
 

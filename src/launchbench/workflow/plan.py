@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from launchbench.build.toolkit import toolkit_identity
-from launchbench.config.messages import refusal, shown
+from launchbench.config.messages import escaped, refusal, shown
 from launchbench.config.model import SETTINGS_VARIABLE, Config
 from launchbench.config.names import host_slug
 from launchbench.config.slurm import SlurmRequest
@@ -31,6 +31,7 @@ from launchbench.errors import LaunchbenchError
 from launchbench.programs import run
 from launchbench.results.layout import LAUNCH, cell_of_name, find_files, job_kind
 from launchbench.results.protocol import Protocol
+from launchbench.series import broken_driver
 
 CARDS_VARIABLE = "LAUNCHBENCH_VISIBLE_CARDS"
 """Set by the process that planned, read by the jobs it starts: one probe a run."""
@@ -77,6 +78,9 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
+        if broken := broken_driver():
+            # As in images that were made beside a driver and run without one.
+            print(escaped(f"launchbench: no driver is used: libcuda.so.1 cannot be loaded: {broken}"), file=sys.stderr)
         return []
     command = [sys.executable, "-m", "launchbench", "probe"]
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
