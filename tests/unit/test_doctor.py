@@ -21,6 +21,7 @@ from launchbench.build import toolkit
 from launchbench.config.model import Config
 from launchbench.doctor import checks, cluster, examine, finding, frameworks, gpu
 from launchbench.doctor.finding import Check, Finding, ask
+from launchbench.measure import host
 from launchbench.measure.lock import core_lock
 from tests.conftest import ROOT
 from tests.unit.test_error_sweep import Bench
@@ -413,6 +414,10 @@ def test_one_cpu_and_a_busy_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(os, "getloadavg", lambda: (7.5, 0.0, 0.0))
     one, load, locks = told(checks.cpu)
     assert one[0] == "warn" and "may use logical CPUs 3 (1 of " in one[1] and "--cpus-per-task=2" in one[1]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 4})
+    monkeypatch.setattr(host, "_cpu_quota", lambda _: 1.5)
+    status, line = told(checks.cpu)[0]
+    assert status == "warn" and "1.5 CPUs' worth of time: where a control group's quota is used up" in line
     assert load[0] == "warn" and "7.5 runnable processes" in load[1]
     assert locks == ("ok", f"locks         {tmp_path} can hold the locks of cards and cores")
     monkeypatch.setenv("LAUNCHBENCH_LOCK_DIR", str(tmp_path / "missing"))

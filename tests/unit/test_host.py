@@ -85,10 +85,18 @@ def test_a_model_that_only_the_bios_names(lscpu: Path) -> None:
     assert host_facts(None).cpu_model == "ARM thing"
 
 
-def test_of_several_kinds_of_cores_the_first_is_told(lscpu: Path) -> None:
-    big, little = {"field": "Model name:", "data": "big"}, {"field": "Model name:", "data": "little"}
-    answering(lscpu, {"lscpu": [big, little]})
-    assert host_facts(None).cpu_model == "big"
+def test_of_several_kinds_of_cores_each_is_told(lscpu: Path) -> None:
+    """A GB10 has two; which of them issues the launches is not known."""
+    kinds = [{"field": "Model name:", "data": name} for name in ("Cortex-X925", "Cortex-A725", "Cortex-X925")]
+    answering(lscpu, {"lscpu": kinds})
+    assert host_facts(None).cpu_model == "Cortex-X925 + Cortex-A725"
+
+
+def test_a_dash_is_no_model(lscpu: Path) -> None:
+    answering(lscpu, {"lscpu": [{"field": "Model name:", "data": "-"}, {"field": "Hypervisor vendor:", "data": "-"}]})
+    facts = host_facts(None)
+    assert (facts.cpu_model, facts.hypervisor) == (None, None)
+    assert facts.unavailable["cpu_model"] == facts.unavailable["hypervisor"] == "lscpu does not say"
 
 
 @pytest.mark.parametrize("nodes", ["", "two", "-1", "1.5", "²"])
@@ -152,7 +160,7 @@ def test_affinity_is_that_of_this_process() -> None:
     assert host_facts(None).affinity == sorted(allowed)
 
 
-def test_the_governor_is_that_of_the_first_cpu_in_the_affinity(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_governor_is_that_of_the_cpus_in_the_affinity(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 5, 6})
     path = "sys/devices/system/cpu/cpu5/cpufreq/scaling_governor"
     facts = host_facts(None)
@@ -162,6 +170,53 @@ def test_the_governor_is_that_of_the_first_cpu_in_the_affinity(system: Path, mon
     facts = host_facts(None)
     assert (facts.governor, facts.affinity) == ("performance", [5, 6, 7])
     assert "governor" not in facts.unavailable
+    write(system, path.replace("cpu5", "cpu7"), "powersave\n")
+    write(system, path.replace("cpu5", "cpu6"), "powersave\n")
+    write(system, path.replace("cpu5", "cpu4"), "userspace\n")
+    assert host_facts(None).governor == "performance, powersave"
+    for cpu in (5, 6, 7):
+        write(system, path.replace("cpu5", f"cpu{cpu}"), "\n")
+    facts = host_facts(None)
+    assert (facts.governor, facts.unavailable["governor"]) == (None, "the kernel reports none")
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota"),
+    [
+        ("0::/\n", {"cpu.max": "50000 100000"}, 0.5),
+        ("0::/\n", {"cpu.max": "max 100000"}, None),
+        ("0::/user/job\n", {"user/cpu.max": "150000 100000", "user/job/cpu.max": "max 100000"}, 1.5),
+        ("0::/user/job\n", {"user/cpu.max": "150000 100000", "user/job/cpu.max": "400000 100000"}, 1.5),
+        # The path is that of the host, the mount that of the container.
+        ("0::/kubepods/pod1\n", {"cpu.max": "200000 100000"}, 2.0),
+        ("0::/../other\n", {"cpu.max": "200000 100000"}, 2.0),
+        (
+            "5:memory:/x\n4:cpu,cpuacct:/x\n0::/\n",
+            {"cpu/x/cpu.cfs_quota_us": "25000\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
+            0.25,
+        ),
+        ("4:cpu,cpuacct:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ("0::/\n", {"cpu.max": "0 0"}, None),
+        ("nonsense\n", {"cpu.max": ""}, None),
+    ],
+)
+def test_the_quota_of_a_control_group(system: Path, groups: str, files: dict[str, str], quota: float | None) -> None:
+    """Of a container with half a CPU the affinity still has all of them."""
+    assert host_facts(None).unavailable["cpu_quota_cpus"] == "/proc/self/cgroup: No such file or directory"
+    write(system, "proc/self/cgroup", groups)
+    for name, text in files.items():
+        write(system, f"sys/fs/cgroup/{name}", text)
+    facts = host_facts(None)
+    assert facts.cpu_quota_cpus == quota
+    assert facts.unavailable.get("cpu_quota_cpus") == (None if quota else "no limit seen")
+
+
+def test_a_host_whose_name_is_no_text(monkeypatch: pytest.MonkeyPatch, lscpu: Path) -> None:
+    monkeypatch.setattr(host.platform, "node", lambda: "caf\udce9")
+    answering(lscpu, {"lscpu": [{"field": "Model name:", "data": "\udcff"}]})
+    facts = host_facts(None)
+    assert (facts.hostname, facts.cpu_model) == (r"caf\udce9", r"\udcff")
+    assert facts.model_dump_json()
 
 
 @pytest.mark.parametrize(

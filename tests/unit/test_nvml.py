@@ -209,6 +209,46 @@ def test_text_as_bytes(library: Library, query: str, fields: list[str]) -> None:
     assert facts["unavailable"] == dict.fromkeys(fields, "answer is not UTF-8")
 
 
+@pytest.mark.parametrize(
+    ("query", "answer", "reason"),
+    [
+        *((query, 2**32 - 1, "NVML answers that it has no value") for query in QUERIES if "Pcie" in query),
+        ("nvmlDeviceGetPowerUsage", 2**32 - 1, "NVML answers that it has no value"),
+        ("nvmlDeviceGetEnforcedPowerLimit", -1, "NVML answers that it has no value"),
+        ("nvmlDeviceGetCurrentClocksEventReasons", 2**64 - 1, "NVML answers that it has no value"),
+        ("nvmlDeviceGetMemoryInfo", SimpleNamespace(total=2**64 - 1, used=2**64 - 1), "NVML answers that it has no"),
+        ("nvmlDeviceGetVbiosVersion", "", "NVML answers that it has no value"),
+        ("nvmlDeviceGetVbiosVersion", b" ", "NVML answers that it has no value"),
+        ("nvmlDeviceGetPerformanceState", 32, "NVML answers that it is unknown"),
+    ],
+)
+def test_a_number_that_means_none_is_no_value(library: Library, query: str, answer: Any, reason: str) -> None:
+    """NVML succeeds, and says so by NVML_VALUE_NOT_AVAILABLE or NVML_PSTATE_UNKNOWN."""
+    library.answers[query] = answer
+    facts, state = facts_and_state()
+    for found, table in ((facts, FACTS), (state, STATE)):
+        unavailable = found.pop("unavailable")
+        assert set(unavailable) == {field for field, (its, _) in table.items() if its == query}
+        assert all(reason in words for words in unavailable.values())
+        assert values(table, failed=query).items() <= found.items()
+
+
+def test_text_that_no_file_can_hold_is_written_out(library: Library) -> None:
+    library.answers["nvmlDeviceGetVbiosVersion"] = "96\udcff\n1"
+    library.answers["nvmlDeviceGetPowerUsage"] = NvmlError("lost \udcff")
+    facts, state = facts_and_state()
+    assert (facts["vbios_version"], state["unavailable"]["power_w"]) == (r"96\udcff\n1", r"lost \udcff")
+    assert Device(name="x", uuid=GPU_UUID, compute_capability="9.0", virtual=False, **facts).model_dump_json()
+
+
+def test_memory_of_a_process_that_is_not_told(library: Library) -> None:
+    library.answers["nvmlDeviceGetComputeRunningProcesses"] = [
+        SimpleNamespace(pid=999_999_999, usedGpuMemory=2**64 - 1)
+    ]
+    _, state = facts_and_state()
+    assert state["other_processes"] == [{"pid": 999_999_999, "used_memory_bytes": None}]
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_an_answer_of_another_kind_stops_nothing(library: Library, query: str) -> None:
     """What no version of NVML answers, so that nothing is assumed of the others."""

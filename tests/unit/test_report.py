@@ -310,7 +310,7 @@ def test_different_hosts_are_not_told_as_different_gpus(tmp_path: Path) -> None:
     write_sweep(tmp_path / "results", label="t4", card=0, cpu_model="Slow CPU")
     write_sweep(tmp_path / "results", label="h200", card=1, hostname="b", cpu_model="Fast CPU")
     text = render(tmp_path).text
-    assert "The loops were issued by 2 hosts (Fast CPU, 8 CPUs and Slow CPU, 8 CPUs)" in text
+    assert "The loops were issued by 2 hosts (Fast CPU, 8 CPUs, 4 usable and Slow CPU, 8 CPUs, 4 usable)" in text
 
 
 def test_hosts_of_one_name_and_model_differ_by_their_number_of_cpus(tmp_path: Path) -> None:
@@ -320,7 +320,26 @@ def test_hosts_of_one_name_and_model_differ_by_their_number_of_cpus(tmp_path: Pa
     write_sweep(tmp_path / "results", label="t4", card=0)
     write_sweep(tmp_path / "results", label="h200", card=1, edit=larger)
     text = render(tmp_path).text
-    assert "The loops were issued by 2 hosts (Synthetic CPU, 32 CPUs and Synthetic CPU, 8 CPUs)" in text
+    assert (
+        "The loops were issued by 2 hosts (Synthetic CPU, 32 CPUs, 4 usable and Synthetic CPU, 8 CPUs, 4 usable)"
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"affinity": [3]}, "8 CPUs, 1 usable"),
+        ({"affinity": None}, "8 CPUs"),
+        ({"cpu_quota_cpus": 0.5}, "8 CPUs, 4 usable, time of 0.5"),
+        ({"governor": "powersave"}, "8 CPUs, 4 usable, governor powersave"),
+    ],
+)
+def test_what_a_job_may_use_of_a_host_tells_hosts_apart(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    write_sweep(tmp_path / "results", label="t4", card=0)
+    write_sweep(tmp_path / "results", label="h200", card=1, edit=lambda record, _: record["host"].update(change))
+    text = render(tmp_path).text
+    assert "The loops were issued by 2 hosts (" in text and f"Synthetic CPU, {told}" in text
 
 
 def test_different_protocols_are_not_like_for_like(tmp_path: Path) -> None:

@@ -32,9 +32,18 @@ def identity(result: Result | ExtraResult[Any]) -> dict[str, Any]:
 
 
 def _cpu(host: Host) -> str:
-    """Model and number: virtual machines of one name and model are told apart by how many CPUs they have."""
+    """Model, number, and what of it the job had: neither virtual machines of one name and model with other numbers of
+    CPUs are alike, nor a job bound to one CPU and a free one, nor hosts with other governors.
+    """
     model = one_line(host.cpu_model or "")
-    return f"{model}, {host.cpu_count} CPUs" if model and host.cpu_count else model
+    usable = len(host.affinity or ())
+    told = [
+        f"{host.cpu_count} CPUs" if host.cpu_count else "",
+        f"{usable} usable" if usable and usable != host.cpu_count else "",
+        f"time of {host.cpu_quota_cpus:g}" if host.cpu_quota_cpus else "",
+        f"governor {one_line(host.governor)}" if host.governor else "",
+    ]
+    return ", ".join([model, *filter(None, told)]) if model else model
 
 
 def moments(started_utc: pd.Series[Any]) -> pd.Series[Any]:

@@ -123,6 +123,9 @@ def cpu(_config: Config) -> Iterator[Finding]:
     )
     if count == 1:
         yield Finding("warn", "CPU", says, "two or more (--cpus-per-task=2) keep other threads away from the launches")
+    elif facts.cpu_quota_cpus is not None and facts.cpu_quota_cpus < count:
+        says += f", {facts.cpu_quota_cpus:g} CPUs' worth of time"
+        yield Finding("warn", "CPU", says, "where a control group's quota is used up, launches stop: lift it")
     elif facts.governor not in (None, "performance"):
         yield Finding("warn", "CPU", says, "loop times follow the clock: the governor performance is steadier")
     else:

@@ -13,6 +13,7 @@ from launchbench.config.messages import escaped
 from launchbench.results.record import Host, Slurm
 
 _CPUS = "/sys/devices/system/cpu"
+_CGROUPS = "/sys/fs/cgroup"
 
 
 def host_facts(pci_bus_id: str | None) -> Host:
@@ -31,17 +32,17 @@ def host_facts(pci_bus_id: str | None) -> Host:
         if not known:
             missing.setdefault(field, missing.get("lscpu", "lscpu does not say"))
     missing.pop("lscpu", None)
-    first = affinity[0] if affinity else 0
     return Host(
-        hostname=platform.node() or "unknown",
+        hostname=escaped(platform.node()) or "unknown",
         cpu_model=cpu_model,
         cpu_count=os.cpu_count(),
         affinity=affinity,
         numa_node_of_gpu=_numa_node(pci_bus_id, missing),
         numa_nodes=numa_nodes,
-        governor=_read(f"{_CPUS}/cpu{first}/cpufreq/scaling_governor", "governor", missing),
+        governor=_governor(affinity or [0], missing),
+        cpu_quota_cpus=_cpu_quota(missing),
         hypervisor=cpu.get("Hypervisor vendor") or ("none seen" if cpu else None),
-        kernel=platform.release() or None,
+        kernel=escaped(platform.release()) or None,
         os=_os_name(),
         load_average_1min=load_average(),
         unavailable=missing,
@@ -82,12 +83,54 @@ def _lscpu(missing: dict[str, str]) -> dict[str, str]:
         while entries:
             entry = entries.pop(0)
             entries.extend(entry.get("children", []))
-            if entry.get("data"):
-                pairs.setdefault(str(entry["field"]).rstrip(":"), str(entry["data"]))
+            field, said = str(entry["field"]).rstrip(":"), escaped(str(entry.get("data") or "").strip())
+            if said in ("", "-"):  # how lscpu writes a name that nobody gave
+                continue
+            if field == "Model name" and said not in pairs.get(field, said).split(" + "):
+                pairs[field] += f" + {said}"  # one for each kind of core
+            pairs.setdefault(field, said)
         return pairs
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
         missing["lscpu"] = f"lscpu: {' '.join(str(error).split())}"
         return {}
+
+
+def _governor(cpus: list[int], missing: dict[str, str]) -> str | None:
+    """Of the CPUs that the issuing thread may run on; several where they differ."""
+    reasons: dict[str, str] = {}
+    read = [_read(f"{_CPUS}/cpu{cpu}/cpufreq/scaling_governor", f"{cpu}", reasons) for cpu in cpus]
+    known = dict.fromkeys(name for name in read if name)
+    if not known:
+        missing["governor"] = reasons.get(f"{cpus[0]}", "the kernel reports none")
+    return ", ".join(known) or None
+
+
+def _cpu_quota(missing: dict[str, str]) -> float | None:
+    """CPUs' worth of time that control groups grant: the least of cpu.max (version 2) or cpu.cfs_quota_us (1)
+    of the group and those above it.
+
+    Inside a container the group may have another path than its own mount shows; then the mount's root is the group.
+    """
+    limits = []
+    groups = _read("/proc/self/cgroup", "cpu_quota_cpus", missing)
+    if groups is None:
+        return None
+    for _, controllers, path in (line.split(":", 2) for line in groups.splitlines() if line.count(":") >= 2):
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        above = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(above) + 1):
+            if not controllers:
+                told = _read("/".join([_CGROUPS, *above[:depth], "cpu.max"]), "", {}) or ""
+            else:
+                folder = "/".join([f"{_CGROUPS}/cpu", *above[:depth]])
+                told = " ".join(_read(f"{folder}/cpu.cfs_{name}_us", "", {}) or "" for name in ("quota", "period"))
+            if limit := re.fullmatch("([1-9][0-9]*) ([1-9][0-9]*)", told):
+                limits.append(int(limit[1]) / int(limit[2]))
+    if not limits:
+        missing["cpu_quota_cpus"] = "no limit seen"
+        return None
+    return min(limits)
 
 
 def _numa_node(pci_bus_id: str | None, missing: dict[str, str]) -> int | None:

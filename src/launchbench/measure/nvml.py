@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from launchbench.config.messages import escaped
 from launchbench.measure.host import load_average
 from launchbench.results.record import DeviceState, OtherProcess, utc_text
 
@@ -28,6 +29,11 @@ CLOCK_EVENT_BITS = {
     0x100: "display_clock_setting",
 }
 """nvmlClocksEventReasons of nvml.h."""
+
+_NOT_AVAILABLE = (-1, 2**32 - 1, 2**64 - 1)
+
+PSTATE_UNKNOWN = 32
+"""NVML_PSTATE_UNKNOWN of nvml.h."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class Nvml:
 
     def _others(self, rows: list[Any]) -> list[OtherProcess]:
         return [
-            OtherProcess(pid=int(row.pid), used_memory_bytes=row.usedGpuMemory)
+            OtherProcess(pid=int(row.pid), used_memory_bytes=None if _is_none(row.usedGpuMemory) else row.usedGpuMemory)
             for row in rows
             if int(row.pid) not in self._own_pids
         ]
@@ -96,7 +102,10 @@ class Nvml:
             return None
         try:
             answer = getattr(self._library, query)(*arguments)
-            return (of or _plain)(answer)
+            found = (of or _plain)(answer)
+            if _is_none(answer) or _is_none(found):
+                raise ValueError("NVML answers that it has no value")
+            return found
         except AttributeError:
             missing[field] = f"this pynvml has no {query}; the package is nvidia-ml-py"
         except UnicodeDecodeError:
@@ -174,7 +183,9 @@ class Nvml:
             ),
             throttle_reasons=None if mask is None else throttle_names(mask),
             throttle_reasons_mask=mask,
-            performance_state=ask(missing, "performance_state", "nvmlDeviceGetPerformanceState", gpu),
+            performance_state=ask(
+                missing, "performance_state", "nvmlDeviceGetPerformanceState", gpu, of=_performance_state
+            ),
             temperature_c=ask(
                 missing,
                 "temperature_c",
@@ -209,6 +220,12 @@ class Nvml:
         )
 
 
+def _performance_state(answer: Any) -> int:
+    if answer == PSTATE_UNKNOWN:
+        raise ValueError("NVML answers that it is unknown")
+    return int(_plain(answer))
+
+
 def throttle_names(mask: int) -> list[str]:
     """Names of the bits of a clock-event mask; bits that nvml.h does not name appear in hex."""
     names = [name for bit, name in CLOCK_EVENT_BITS.items() if mask & bit]
@@ -218,10 +235,17 @@ def throttle_names(mask: int) -> list[str]:
 
 def _plain(answer: Any) -> Any:
     if isinstance(answer, bytes):
-        return answer.decode()
-    if not isinstance(answer, str | int):
+        answer = answer.decode()
+    if isinstance(answer, str):
+        return escaped(answer.strip())
+    if not isinstance(answer, int):
         raise TypeError(f"answer is of type {type(answer).__name__}")
     return answer
+
+
+def _is_none(answer: Any) -> bool:
+    """Whether a text is empty, or a number is NVML_VALUE_NOT_AVAILABLE (-1) of any width."""
+    return answer == "" or (isinstance(answer, int) and answer in _NOT_AVAILABLE)
 
 
 @contextlib.contextmanager
@@ -256,4 +280,4 @@ def _found(otherwise: str, query: Callable[[], Any]) -> Any:
 
 
 def _words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return escaped(" ".join(str(error).split())) or type(error).__name__

@@ -73,7 +73,12 @@ IDENTITY: tuple[Column, ...] = (
     Column("gpu_name", "str", "name the driver gives the GPU"),
     Column("gpu_uuid", "str", "UUID of the GPU or MIG slice"),
     Column("hostname", "str", "host that issued the launches"),
-    Column("cpu_model", "str", "its CPU, and how many of them it has", nullable=True),
+    Column(
+        "cpu_model",
+        "str",
+        "its CPU, how many it has, and where known what of it the job could use",
+        nullable=True,
+    ),
     Column("driver_version", "str", "NVIDIA driver", nullable=True),
     Column("nvcc", "str", "version of the compiler"),
     Column("protocol_hash", "str", "identity of how this block was timed"),

@@ -135,7 +135,10 @@ class Host(_Part):
     affinity: list[int] | None = Field(None, description="logical CPUs this process may run on")
     numa_node_of_gpu: int | None = None
     numa_nodes: int | None = None
-    governor: str | None = None
+    governor: str | None = Field(None, description="of these CPUs; several, with commas, where they differ")
+    cpu_quota_cpus: float | None = Field(
+        None, gt=0, description="CPUs' worth of time that control groups (of a container, of SLURM) grant the job"
+    )
     hypervisor: str | None = None
     kernel: str | None = None
     os: str | None = None
