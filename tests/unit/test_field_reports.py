@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from launchbench.measure import timing
 from launchbench.measure.timing import ONE_OFF_SAMPLES
 from launchbench.results.protocol import FLOAT32_EXACT_COUNT, QUEUE_DEPTH
 from tests.unit.test_error_sweep import BLOCKS, FULL, REPETITIONS, Bench, N, bench, jobs
-from tests.virtual_gpu import T4
+from tests.virtual_gpu import T4, Fault
 
 __all__ = ["bench", "jobs"]  # fixtures
 
@@ -97,6 +98,22 @@ def test_events_lie_around_the_work_and_never_inside(bench: Bench) -> None:
     assert calls["cuEventRecord"] == 2 * intervals
     assert calls["cuEventElapsedTime"] == intervals
     assert calls["cuEventCreate"] == 2 * BLOCKS
+
+
+# ---------------------------------------------------------------- 17: updates that are refused
+
+
+def test_updates_that_are_always_refused_are_told_and_cost_no_replay_anything(bench: Bench) -> None:
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"], placements=3, full_placements=3)
+    done = bench.measure([Fault("cuGraphExecUpdate", 910)])
+    assert done.status == 0
+    subject = f"t4 N={N} trial 1 native-driver empty"
+    assert f"{subject}: warning: updates of a graph that the driver refused (910): 2; it was made anew" in done.err
+    raw = bench.result().raw
+    replays = raw.loc[raw["mode"] == "replay", "gpu_us"]
+    assert replays.tolist() == pytest.approx([T4.replay_us(N)] * 3 * REPETITIONS, rel=1e-4)
+    (row,) = bench.tables()["summary"].to_dict("records")
+    assert (row["refused_updates"], math.isnan(row["update_us"]), row["recapture_us"] > 0) == (2, True, True)
 
 
 # ---------------------------------------------------------------- 18: the queue

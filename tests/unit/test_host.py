@@ -318,6 +318,7 @@ def test_names_that_are_no_text_end_no_job(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_inside_a_slurm_that_says_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "1_2")
+    monkeypatch.setenv("SLURMD_NODENAME", "")
     facts = slurm_facts()
     assert facts is not None
     assert facts.model_dump() == {"job_id": "1_2", "node": None, "partition": None, "cluster": None}

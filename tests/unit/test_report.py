@@ -253,6 +253,20 @@ def test_a_python_loop_alone_is_not_told_as_the_native_answer(tmp_path: Path) ->
     assert page.tables["devices-native-driver"][1][2] == "not measured on this launch path"
 
 
+def test_updates_that_the_driver_refused_are_told(tmp_path: Path) -> None:
+    def refused(record: dict[str, Any], _: pd.DataFrame) -> None:
+        block = record["blocks"][0]
+        block["update_us"], block["refused_updates"] = [], 3
+
+    write_job(tmp_path / "results", 64, edit=refused)
+    page = render(tmp_path, ["t4"])
+    html = (tmp_path / "reports" / "comparison.html").read_text(encoding="utf-8")
+    assert (
+        "The driver refused 3 updates (910): a graph was made anew instead, and none of them is a sample." in page.text
+    )
+    assert 'title="the driver refused 3 updates (910): a graph was made anew instead"' in html
+
+
 def test_one_off_costs_come_with_the_range_of_their_samples(tmp_path: Path) -> None:
     def one_sample(record: dict[str, Any], _: pd.DataFrame) -> None:
         record["blocks"][0]["capture_us"] = [123.0]

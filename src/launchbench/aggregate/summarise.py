@@ -81,7 +81,8 @@ def summarise(trials: pd.DataFrame, modes: pd.DataFrame, blocks: pd.DataFrame, r
     frame["trials"] = frame[[f"{mode}_trials" for mode in COMPARED_MODES]].min(axis=1).astype("int64")
     frame["interval_reason"] = [_reason(row) for row in frame.to_dict("records")]
     frame = frame.join(_one_off(trials, blocks, rounds))
-    frame["one_off_samples"] = frame["one_off_samples"].fillna(0).astype("int64")
+    for name in ("one_off_samples", "refused_updates"):
+        frame[name] = frame[name].fillna(0).astype("int64")
     frame["regime"] = np.where(frame["launch_count"] > QUEUE_DEPTH, PAST_DEPTH, BELOW_DEPTH)
     return frame.reset_index()
 
@@ -138,11 +139,12 @@ def _one_off(trials: pd.DataFrame, blocks: pd.DataFrame, rounds: flags.Rounds) -
     for cell, group in groups.items():
         samples = {step: [one for block in group for one in getattr(block, f"{step}_us")] for step in ONE_OFF}
         rows[cell] = {"one_off_samples": len(samples["capture"])}
+        rows[cell]["refused_updates"] = sum(block.refused_updates for block in group)
         sizes = [float(one) for block in group for one in block.graph_bytes]
         for end, of in _ENDS.items():
             rows[cell] |= {f"{step}{end}_us": float(of(own)) if own else np.nan for step, own in samples.items()}
             rows[cell][f"graph{end}_bytes"] = float(of(sizes)) if sizes else np.nan
-    names = ["one_off_samples", *(f"{step}{end}_us" for step in ONE_OFF for end in _ENDS)]
+    names = ["one_off_samples", "refused_updates", *(f"{step}{end}_us" for step in ONE_OFF for end in _ENDS)]
     names += [f"graph{end}_bytes" for end in _ENDS]
     return pd.DataFrame.from_dict(rows, orient="index", columns=names, dtype="float64")
 

@@ -154,6 +154,9 @@ def _attempt(
         f"{subject}: loop {medians['loop']:.2f} us, replay {medians['replay']:.2f} us, "
         f"counted {timing.observed_count} of {timing.expected_count}"
     )
+    if timing.costs.refused_updates:
+        number = timing.costs.refused_updates
+        _say(f"{subject}: warning: updates of a graph that the driver refused (910): {number}; it was made anew")
     if timing.observed_count != timing.expected_count:
         raise LaunchbenchError(
             f"{launch_path} {kernel} N={count}: the buffer counted {timing.observed_count} launches, "

@@ -172,5 +172,5 @@ def slurm_facts() -> Slurm | None:
         "cluster": "SLURM_CLUSTER_NAME",
     }
     # Bytes that are no text would end the job when all is measured.
-    told = {field: escaped(os.environ[name]) for field, name in names.items() if name in os.environ}
+    told = {field: escaped(os.environ[name]) for field, name in names.items() if os.environ.get(name)}
     return Slurm.model_validate(told) if told.get("job_id") else None

@@ -211,8 +211,10 @@ def one_off(comparison: Comparison) -> Table:
         "what a process pays only once. Memory is by how much the free memory of the device fell: 0 where the graph "
         "fitted into what the driver held already, not that it needs none."
     )
-    told = f"{plural(len(rows), 'row')} are too many to list: smallest to largest card of each label."
-    return Table("one-off", caption, head, body, any_simulated(rows), [told] if of_labels else [])
+    told = [f"{plural(len(rows), 'row')} are too many to list: smallest to largest card of each label."] * of_labels
+    if refused := int(rows["refused_updates"].sum()):
+        told.append(f"The driver refused {_refusals({'refused_updates': refused})}, and none of them is a sample.")
+    return Table("one-off", caption, head, body, any_simulated(rows), told)
 
 
 def _one_off_of_labels(rows: pd.DataFrame) -> list[list[Cell]]:
@@ -232,11 +234,16 @@ def _one_off_of_labels(rows: pd.DataFrame) -> list[list[Cell]]:
 
 def _one_off_cost(row: dict[Hashable, Any], name: str) -> Cell:
     if math.isnan(row[f"{name}_us"]):
-        return Cell(UNKNOWN, "not measured by this protocol", kind="missing")
+        why = f"the driver refused {_refusals(row)}" if name == "update" and row["refused_updates"] else ""
+        return Cell(UNKNOWN, why or "not measured by this protocol", kind="missing")
     if row["one_off_samples"] < 2:
         return quantity(row[f"{name}_us"])
     value, low, high = (row[f"{name}{end}_us"] for end in ("", "_min", "_max"))
     return quantity(value, with_interval(value, low, high))
+
+
+def _refusals(row: dict[Hashable, Any]) -> str:
+    return f"{plural(row['refused_updates'], 'update')} (910): a graph was made anew instead"
 
 
 def _memory(row: dict[Hashable, Any]) -> Cell:

@@ -177,6 +177,7 @@ SUMMARY: tuple[Column, ...] = (
     *_one_off("first_replay", "host time of the first replay, with synchronize"),
     *_one_off("recapture", "host time of capturing the launches anew on another buffer"),
     *_one_off("update", "host time of cuGraphExecUpdate with that capture"),
+    Column("refused_updates", "int", "updates that the driver refused, so that a graph was made anew", minimum=0),
     Column("graph_bytes", "float", "device memory that the graph took: median of the samples", "bytes", True),
     Column("graph_min_bytes", "float", "smallest sample", "bytes", True),
     Column("graph_max_bytes", "float", "largest sample", "bytes", True),
