@@ -64,6 +64,19 @@ def test_no_block_pays_what_only_a_first_graph_pays(bench: Bench) -> None:
         assert row["capture_min_us"] == row["capture_us"] == row["capture_max_us"]
 
 
+def test_what_nvml_does_not_tell_is_said_since_nothing_is_flagged_for_it(bench: Bench) -> None:
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"])
+    asked = ("whether the clock was throttled", "whether another process was on the card")
+    calls = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses")
+    for faults in ([], *([Fault(call, 3)] for call in calls)):
+        done = bench.measure(faults)
+        told = [words for words in asked if f"{words} (Not Supported)" in done.err]
+        assert (done.status, told) == (0, [asked[calls.index(fault.call)] for fault in faults])
+    # Whoever is on the card in mid-run only is not known either.
+    done = bench.measure([Fault(calls[0], 3, start=2)])
+    assert "warning: not known, so that nothing is left out for it: whether the clock was throttled (Not" in done.err
+
+
 # ---------------------------------------------------------------- progress
 
 

@@ -137,7 +137,16 @@ def facts_and_state(uuid: str = GPU_UUID) -> tuple[dict[str, Any], dict[str, Any
 
 def test_the_tables_above_have_every_query_that_is_made() -> None:
     source = Path(nvml.__file__).read_text(encoding="utf-8")
-    assert sorted(set(re.findall(r'"(nvml\w+)"', source))) == QUERIES
+    older = {"nvmlDeviceGetCurrentClocksThrottleReasons"}
+    assert sorted(set(re.findall(r'"(nvml\w+)"', source)) - older) == QUERIES
+
+
+def test_a_driver_that_knows_clock_events_by_their_older_name(library: Library) -> None:
+    library.answers["nvmlDeviceGetCurrentClocksEventReasons"] = NvmlError("Function Not Found")
+    library.answers["nvmlDeviceGetCurrentClocksThrottleReasons"] = 0x28
+    _, state = facts_and_state()
+    assert (state["throttle_reasons"], state["throttle_reasons_mask"]) == (["hw_slowdown", "sw_thermal_slowdown"], 0x28)
+    assert state["unavailable"] == {}
 
 
 def test_the_installed_module_has_every_query_that_is_made() -> None:

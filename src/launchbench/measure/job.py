@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,8 @@ from launchbench.measure.paths.prepare import prepare, stating
 from launchbench.results.files import new_run_id, write_result, write_size_receipt
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
+
+_ALONE = "whether another process was on the card"
 
 SEED_BITS = 53
 """As many as every reader of JSON keeps of a whole number."""
@@ -156,6 +159,8 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
             gaps.add(launch_path, reasons, config.kernels, subject)
     if not attempts:
         raise LaunchbenchError(f"none of the launch paths can be measured here: {gaps.told()}")
+    if unknown := untold(block for block, _ in attempts):
+        print(f"{subject}: warning: {unknown}", file=sys.stderr, flush=True)
     call("cuCtxSynchronize")  # whatever went wrong on the device and was not noticed yet, before anything is filed
     raw = pd.concat([frame for _, frame in attempts], ignore_index=True)
     fields: dict[str, Any] = {
@@ -183,6 +188,17 @@ def _measure(job: Job, config: Config, card: Card, session: nvml.Nvml) -> Path:
     share = f"{timed_s:.1f} s of them ({100 * timed_s / held_s:.0f} %) inside timed intervals"
     print(f"{subject}: held the card for {held_s:.1f} s, {share}", file=sys.stderr, flush=True)
     return record
+
+
+def untold(blocks: Iterable[Block]) -> str:
+    """What nothing was flagged for because NVML did not tell it before or after some block; empty where it told all."""
+    reasons: dict[str, str] = {}
+    for state in (state for block in blocks for state in (block.before, block.after)):
+        for field, words in (("throttle_reasons", "whether the clock was throttled"), ("other_processes", _ALONE)):
+            if getattr(state, field) is None:
+                reasons.setdefault(words, state.unavailable.get(field, "no reason given"))
+    told = ", ".join(f"{words} ({reason})" for words, reason in reasons.items())
+    return f"not known, so that nothing is left out for it: {told}" if told else ""
 
 
 def _thorough_path(config: Config) -> LaunchPath | None:

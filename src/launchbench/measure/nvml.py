@@ -173,7 +173,11 @@ class Nvml:
         lib, gpu = self._library, self._parent
         ask = self._ask
         mask = ask(missing, "throttle_reasons_mask", "nvmlDeviceGetCurrentClocksEventReasons", gpu)
-        if mask is None:
+        if mask is None:  # its name before driver 535
+            mask = ask({}, "", "nvmlDeviceGetCurrentClocksThrottleReasons", gpu)
+        if mask is not None:
+            missing.pop("throttle_reasons_mask", None)
+        else:
             missing["throttle_reasons"] = missing["throttle_reasons_mask"]
         return DeviceState(
             taken_utc=utc_text(datetime.now(UTC)),
