@@ -234,6 +234,20 @@ def test_the_folder_is_the_same_for_all_users(monkeypatch: pytest.MonkeyPatch) -
     assert Path("/tmp") == LOCK_DIR == lock_dir()
 
 
+@pytest.mark.parametrize("named", ["locks", "~/locks", "./", "lo\ncks"])
+def test_a_folder_that_depends_on_where_a_job_runs_excludes_nobody(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAUNCHBENCH_LOCK_DIR", named)
+    for lock in (card_lock("GPU-1"), core_lock([0])):
+        with pytest.raises(LaunchbenchError, match="expected an absolute path") as raised, lock:
+            pass
+        assert str(raised.value) == (
+            f"LAUNCHBENCH_LOCK_DIR: got {named!r}; expected an absolute path, the same for all jobs of the node"
+        )
+
+
 def test_another_folder_can_be_named(public: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAUNCHBENCH_LOCK_DIR", str(public))
     with card_lock(UUID), core_lock([0]):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from launchbench.config.messages import escaped
+from launchbench.config.messages import escaped, refusal, shown
 from launchbench.errors import LaunchbenchError
 
 # Not tempfile.gettempdir(): TMPDIR differs between users and jobs, and then they would not exclude each other.
@@ -25,8 +25,16 @@ WAIT_S = 3600.0
 
 
 def lock_dir() -> Path:
-    """The folder of the locks."""
-    return Path(os.environ.get(LOCK_DIR_VARIABLE) or LOCK_DIR)
+    """The folder of the locks.
+
+    Raises:
+        LaunchbenchError: the variable names none by its whole path, so that jobs of different folders would not meet.
+    """
+    given = os.environ.get(LOCK_DIR_VARIABLE) or str(LOCK_DIR)
+    folder = Path(given)
+    if not folder.is_absolute():
+        raise refusal(LOCK_DIR_VARIABLE, f"got {shown(given)}", "an absolute path, the same for all jobs of the node")
+    return folder
 
 
 @contextlib.contextmanager
