@@ -129,6 +129,17 @@ def test_updates_that_are_always_refused_are_told_and_cost_no_replay_anything(be
     assert (row["refused_updates"], math.isnan(row["update_us"]), row["recapture_us"] > 0) == (2, True, True)
 
 
+def test_a_driver_that_tells_a_refused_update_again_at_its_next_call(bench: Bench) -> None:
+    bench.configure(launch_paths=["native-driver"], kernels=["empty"], placements=3, full_placements=3)
+    again = Fault("cuCtxSynchronize", 910, count=1)
+    assert bench.measure([Fault("cuGraphExecUpdate", 910, count=1), again]).status == 0
+    (block,) = bench.result().record.blocks
+    assert (block.refused_updates, len(block.update_us)) == (1, 1)
+    # Another error is told, by this call or the next.
+    lost = bench.measure([Fault("cuGraphExecUpdate", 910, count=1), Fault("cuCtxSynchronize", 700, sticky=True)])
+    assert lost.status == 1 and "(700)" in lost.err
+
+
 # ---------------------------------------------------------------- 18: the queue
 
 

@@ -287,3 +287,15 @@ def test_a_job_says_how_much_of_its_time_it_has_timed(bench: Bench) -> None:
     raw: pd.DataFrame = bench.result().raw
     assert timed == pytest.approx(raw["total_us"].sum() / 1e6, abs=0.06)
     assert 0 < timed < held and share == pytest.approx(100 * timed / held, abs=8)
+
+
+@pytest.mark.parametrize(
+    ("pids", "told"),
+    [
+        ([9], "process 9 was"),
+        ([9, 10], "processes 9, 10 were"),
+        ([*range(30)], "processes 0, 1, 2, 3, 4 and 25 more were"),
+    ],
+)
+def test_of_many_processes_it_is_said_how_many(pids: list[int], told: str) -> None:
+    assert f"not measured again: {told} on the card before this job and stay" in blocks._what_follows(1, pids)

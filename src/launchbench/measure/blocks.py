@@ -113,8 +113,10 @@ def _staying(block: Block, strangers: frozenset[int]) -> list[int]:
 
 def _what_follows(attempts: int, staying: list[int]) -> str:
     if staying:
-        processes = ", ".join(map(str, staying[:5]))
-        return f"; not measured again: process {processes} was on the card before this job and stays"
+        more = f" and {len(staying) - 5} more" if len(staying) > 5 else ""
+        processes = ", ".join(map(str, staying[:5])) + more
+        who = f"processes {processes} were" if staying[1:] else f"process {processes} was"
+        return f"; not measured again: {who} on the card before this job and {'stay' if staying[1:] else 'stays'}"
     if attempts < ATTEMPTS:
         return f"; measured again, attempt {attempts + 1} of {ATTEMPTS}"
     return f"; given up after {ATTEMPTS} attempts"

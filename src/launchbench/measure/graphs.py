@@ -264,6 +264,9 @@ class MovableGraph:
                 # The loop differs in nothing but its buffer, so no driver should say so; where one does, the graph is
                 # made anew, and the replays that follow are warmed up like any others.
                 self._costs.refused_updates += 1
+                # Some drivers say it once more at the next call; a context that is lost says so at every one.
+                with contextlib.suppress(LaunchbenchError):
+                    call("cuCtxSynchronize")
                 self.close()
                 self._make(graph, Costs())
 
