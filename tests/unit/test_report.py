@@ -345,15 +345,17 @@ def test_hosts_of_one_name_and_model_differ_by_their_number_of_cpus(tmp_path: Pa
     [
         ({"affinity": [3]}, "8 CPUs, 1 usable"),
         ({"affinity": None}, "8 CPUs"),
-        ({"cpu_quota_cpus": 0.5}, "8 CPUs, 4 usable, time of 0.5"),
+        ({"cpu_quota_cpus": 0.05}, "8 CPUs, 4 usable, time of 0.05"),
         ({"governor": "powersave"}, "8 CPUs, 4 usable, governor powersave"),
     ],
 )
 def test_what_a_job_may_use_of_a_host_tells_hosts_apart(tmp_path: Path, change: dict[str, Any], told: str) -> None:
     write_sweep(tmp_path / "results", label="t4", card=0)
     write_sweep(tmp_path / "results", label="h200", card=1, edit=lambda record, _: record["host"].update(change))
-    text = render(tmp_path).text
-    assert "The loops were issued by 2 hosts (" in text and f"Synthetic CPU, {told}" in text
+    page = render(tmp_path)
+    assert "The loops were issued by 2 hosts (" in page.text and f"Synthetic CPU, {told}" in page.text
+    (quotas,) = (row for row in page.tables["origins"] if row[0] == "host: quota of CPU time, CPUs")
+    assert sorted(quotas[1:]) == sorted(["\N{EN DASH}", str(change.get("cpu_quota_cpus", "\N{EN DASH}"))])
 
 
 def test_different_protocols_are_not_like_for_like(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def _cpu(host: Host) -> str:
     told = [
         f"{host.cpu_count} CPUs" if host.cpu_count else "",
         f"{usable} usable" if usable and usable != host.cpu_count else "",
-        f"time of {host.cpu_quota_cpus:g}" if host.cpu_quota_cpus else "",
+        f"time of {host.cpu_quota_cpus:.3g}" if host.cpu_quota_cpus else "",
         f"governor {one_line(host.governor)}" if host.governor else "",
     ]
     return ", ".join([model, *filter(None, told)]) if model else model

@@ -36,6 +36,7 @@ _NAMES = {
     "host.cpu_model": "host CPU",
     "host.cpu_count": "logical CPUs of the host",
     "host.affinity": "CPUs a job may run on",
+    "host.cpu_quota_cpus": "quota of CPU time, CPUs",
     "host.kernel": "Linux kernel",
     "host.os": "operating system",
     "code.graphs_cu_sha256": "graphs.cu",

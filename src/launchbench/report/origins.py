@@ -21,7 +21,7 @@ from launchbench.wording import UNKNOWN, plural, ranges, several, shortened
 MAX_COLUMNS = 8
 MAX_ROWS = 200
 
-_LEFT_OUT = {"unavailable", "affinity", "virtual", "build_flags"}
+_LEFT_OUT = {"unavailable", "affinity", "cpu_quota_cpus", "virtual", "build_flags"}
 _UNITS = (("_bytes", "bytes"), ("_mhz", "MHz"), ("_us", "µs"), ("_w", "W"), ("_c", "°C"))
 
 
@@ -61,6 +61,10 @@ def _fields(record: Record) -> dict[str, Cell]:
         cells.update(_of_model("SLURM", record.slurm))
     affinity = record.host.affinity
     cells["host: CPUs it may run on"] = Cell(UNKNOWN if affinity is None else ranges(affinity))
+    quota = record.host.cpu_quota_cpus
+    cells["host: quota of CPU time, CPUs"] = _value(
+        None if quota is None else f"{quota:.3g}", record.host.unavailable.get("cpu_quota_cpus", "not recorded")
+    )
     cells["software: build flags"] = Cell(" ".join(record.software.build_flags) or UNKNOWN)
     protocol = record.protocol
     cells["protocol"] = Cell(_protocol(protocol))
