@@ -25,6 +25,13 @@ class Ended:
     err: Any
     exit_status: int | None
 
+    @property
+    def how(self) -> str:
+        """``exit status 1``, or ``signal 9`` where one ended it."""
+        if self.exit_status is not None and self.exit_status < 0:
+            return f"signal {-self.exit_status}"
+        return f"exit status {self.exit_status}"
+
 
 class _InterruptedError(BaseException):
     pass
@@ -87,15 +94,17 @@ def run(
         limit_s: seconds after which it is ended; None: it has all the time.
         patience_s: seconds that it has to end in good order, then it is killed; with 0 it is killed at once.
         first: the signal that asks it to end in good order.
-        options: of ``subprocess.Popen``. With ``start_new_session`` all that the program has started ends with it.
+        options: of ``subprocess.Popen``; output goes to pipes unless they say otherwise. With ``start_new_session``
+            all that the program has started ends with it.
 
     Raises:
         OSError: it cannot be started.
     """
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
     group = bool(options.get("start_new_session"))
     with _HeldSignals() as held:
         with _heeded(first) if group else contextlib.nullcontext():
-            process: subprocess.Popen[Any] = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+            process: subprocess.Popen[Any] = subprocess.Popen(command, **options)
         try:
             out, err = held.wait(process, limit_s)
         except BaseException as error:

@@ -29,12 +29,12 @@ def driver_cuda_version() -> tuple[int, int] | None:
 
 
 def broken_driver() -> str:
-    """Why the driver's library, which is here, cannot be loaded; empty where it can, or where there is none."""
+    """That the driver's library cannot be loaded, and why; empty where it can, or where it is not here at all."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         # The loader names the file that it does not find: this one, or one that this one needs.
-        return "" if str(error).startswith("libcuda.so.1: cannot open") else str(error)
+        return "" if str(error).startswith("libcuda.so.1: cannot open") else f"libcuda.so.1 cannot be loaded: {error}"
     return ""
 
 

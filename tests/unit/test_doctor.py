@@ -19,7 +19,7 @@ import pytest
 from launchbench.__main__ import main
 from launchbench.build import toolkit
 from launchbench.config.model import Config
-from launchbench.doctor import checks, cluster, examine, finding, frameworks, gpu
+from launchbench.doctor import checks, cluster, examine, frameworks, gpu
 from launchbench.doctor.finding import Check, Finding, ask
 from launchbench.measure import host
 from launchbench.measure.lock import core_lock
@@ -195,7 +195,7 @@ def test_without_a_driver_only_a_job_fails(job: str | None, status: str, monkeyp
     )
     for check in (gpu.cards, gpu.nvml):
         assert told(check) == []
-    monkeypatch.setattr(gpu, "broken_driver", lambda: "libcuda.so.1: file too short")
+    monkeypatch.setattr(gpu, "broken_driver", lambda: "libcuda.so.1 cannot be loaded: libcuda.so.1: file too short")
     [(said, line)] = told(gpu.driver)
     assert line.startswith("driver        libcuda.so.1 cannot be loaded: libcuda.so.1: file too short: nothing can be")
 
@@ -472,7 +472,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[s
         programs.append(real(*arguments, **options))
         return programs[-1]
 
-    monkeypatch.setattr(finding.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     yield programs
     signal.signal(signal.SIGTERM, before)
@@ -484,14 +484,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[s
 def test_a_signal_while_a_program_is_being_started_ends_it(
     started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = finding.subprocess.Popen
+    start = subprocess.Popen
 
     def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
         program = start(*arguments, **options)
         signal.raise_signal(signal.SIGTERM)  # before the caller knows the program
         return program
 
-    monkeypatch.setattr(finding.subprocess, "Popen", interrupted)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
     with pytest.raises(SystemExit):
         ask([sys.executable, "-c", "import time; time.sleep(600)"], 500)
     assert started[0].poll() == -signal.SIGTERM
@@ -511,7 +511,7 @@ def test_a_signal_while_a_program_is_being_ended_ends_it(started: list[subproces
         ending.set()
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(finding.os, "killpg", killpg)
+        patch.setattr(os, "killpg", killpg)
         threading.Thread(target=interrupt).start()
         ask([sys.executable, "-c", STUBBORN], 1)
     assert started[0].poll() == -signal.SIGKILL

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -128,8 +127,7 @@ def _nvcc(toolkit: Toolkit, arguments: Sequence[str], architectures: Sequence[st
     done = _run(toolkit, arguments)
     sys.stderr.write(done.err)
     if done.exit_status != 0:
-        # The message of an #error stands in standard output when only the preprocessor ran.
-        raise LaunchbenchError(_reason(done.err + done.out, done.exit_status, toolkit, architectures))
+        raise LaunchbenchError(_reason(done, toolkit, architectures))
     return str(done.out)
 
 
@@ -140,8 +138,6 @@ def _run(toolkit: Toolkit, arguments: Sequence[str]) -> Ended:
     try:
         return run(
             [*command, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             start_new_session=True,  # nvcc starts compilers
@@ -151,8 +147,10 @@ def _run(toolkit: Toolkit, arguments: Sequence[str]) -> Ended:
         raise LaunchbenchError(f"{toolkit.nvcc} cannot be started ({error.strerror})") from error
 
 
-def _reason(output: str, status: int | None, toolkit: Toolkit, architectures: Sequence[str]) -> str:
+def _reason(done: Ended, toolkit: Toolkit, architectures: Sequence[str]) -> str:
     """One line for what nvcc said."""
+    # The message of an #error stands in standard output when only the preprocessor ran.
+    output = done.err + done.out
     nvcc = f"nvcc {toolkit.version} ({toolkit.source})"
     if match := re.search(r"Unsupported gpu architecture '(?:compute|sm)_(\w+)'", output):
         return _unknown_architecture(f"sm_{match[1]}", nvcc, toolkit)
@@ -167,8 +165,7 @@ def _reason(output: str, status: int | None, toolkit: Toolkit, architectures: Se
     if "Failed to preprocess host compiler properties" in output or "Cannot find compiler" in output:
         return f"{nvcc} found no C++ compiler; install g++, or set NVCC_PREPEND_FLAGS='-ccbin COMPILER'"
     told = re.search(r"^.*\b(?:error|fatal)\b.*$", output, re.MULTILINE | re.IGNORECASE)
-    how = f"signal {-status}" if status and status < 0 else f"exit status {status}"
-    return f"{nvcc} failed: {told[0].strip() if told else how}"
+    return f"{nvcc} failed: {told[0].strip() if told else done.how}"
 
 
 def _unknown_architecture(name: str, nvcc: str, toolkit: Toolkit) -> str:

@@ -147,7 +147,6 @@ def _pip_install(lock: Path, target: Path) -> None:
         first=signal.SIGINT,  # as from a terminal: pip then removes its temporary files
         env=environment,
         stdout=2,
-        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         start_new_session=True,
@@ -246,7 +245,6 @@ def _examine(nvcc: Path, source: Source) -> Toolkit | str:
         done = run(
             [str(nvcc), "--version"],
             _VERSION_SECONDS,
-            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             errors="replace",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -62,8 +61,6 @@ def ask(
             command,
             limit_s,
             patience_s,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             env=environment,
@@ -71,14 +68,12 @@ def ask(
         )
     except OSError as error:
         return Answer("", f"{name} cannot be started ({error.strerror})")
-    status = done.exit_status
-    if status is None:
+    if done.exit_status is None:
         return Answer("", f"{name} did not answer within {limit_s:g} s", late=True)
-    if status == 0:
+    if done.exit_status == 0:
         return Answer(done.out)
     lines = [line.strip() for line in done.err.splitlines() if line.strip()]
-    how = f"signal {-status}" if status < 0 else f"exit status {status}"
-    return Answer(done.out, f"{name} ended with {how}" + (f" ({lines[-1]})" if lines else ""))
+    return Answer(done.out, f"{name} ended with {done.how}" + (f" ({lines[-1]})" if lines else ""))
 
 
 def found(program: str) -> bool:

@@ -16,11 +16,10 @@ def driver(_config: Config) -> Iterator[Finding]:
     """The driver, and the cuda-python that it can run."""
     newest = driver_cuda_version()
     if newest is None:
-        broken = broken_driver()
         yield Finding(
             _absent(),
             "driver",
-            f"libcuda.so.1 cannot be loaded: {broken}" if broken else "no NVIDIA driver (libcuda.so.1)",
+            broken_driver() or "no NVIDIA driver (libcuda.so.1)",
             "nothing can be measured here; the report can be rendered from results",
         )
         return

@@ -58,8 +58,7 @@ class NoDriverError(LaunchbenchError):
     """There is no CUDA driver on this machine."""
 
     def __init__(self) -> None:
-        broken = broken_driver()
-        why = f"libcuda.so.1 cannot be loaded: {broken}" if broken else "libcuda.so.1 not found"
+        why = broken_driver() or "libcuda.so.1 not found"
         super().__init__(
             f"no NVIDIA driver on this machine ({why}): measuring needs a card; "
             "`make report-cached` renders the report from the results that are here"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,7 +107,7 @@ def _child(module: str, timeout_s: float, *arguments: str) -> tuple[str, str, in
     The status is None where it did not end in time; what it had said by then is kept.
     """
     command = [sys.executable, "-m", f"launchbench.pointers.{module}", *arguments]
-    done = programs.run(command, timeout_s, patience_s=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = programs.run(command, timeout_s, patience_s=0)
     out, err = (said.decode(errors="replace") if said else "" for said in (done.out, done.err))
     if done.exit_status is None:
         err += f"\ndid not end within {timeout_s:g} s"

@@ -90,7 +90,6 @@ def _examine(path: Path, source: str) -> Tool | str:
                 [str(path), option],
                 ANSWER_SECONDS,
                 patience_s=0,
-                stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
                 errors="replace",

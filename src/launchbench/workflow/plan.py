@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -80,13 +79,12 @@ def _probe(config: Config) -> list[tuple[str, str]]:
     except OSError:
         if broken := broken_driver():
             # As in images that were made beside a driver and run without one.
-            print(escaped(f"launchbench: no driver is used: libcuda.so.1 cannot be loaded: {broken}"), file=sys.stderr)
+            print(escaped(f"launchbench: no driver is used: {broken}"), file=sys.stderr)
         return []
     command = [sys.executable, "-m", "launchbench", "probe"]
     environment = {**os.environ, SETTINGS_VARIABLE: config.model_dump_json()}
     timeout_s = probe_timeout_s()
-    pipe = subprocess.PIPE
-    done = run(command, timeout_s, 0, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace")
+    done = run(command, timeout_s, 0, env=environment, text=True, errors="replace")
     if done.exit_status is None:
         raise LaunchbenchError(f"the NVIDIA driver did not answer within {timeout_s} s; {WITHOUT_A_CARD}")
     if done.exit_status != 0:

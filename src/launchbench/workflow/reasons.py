@@ -171,7 +171,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _ask(command: Sequence[str]) -> str:
     try:
-        done = run(command, 60, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace")
+        done = run(command, 60, stderr=subprocess.DEVNULL, text=True, errors="replace")
     except OSError:
         return ""
     return str(done.out) if done.exit_status == 0 else ""
