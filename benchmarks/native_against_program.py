@@ -30,6 +30,8 @@ import pandas as pd
 from block import output_of
 from scipy import stats
 
+from launchbench.results.files import write_atomically
+
 BUFFER_BYTES = 64 << 20
 OFFSETS = 64
 
@@ -145,7 +147,7 @@ def alternate(given: argparse.Namespace, parts: dict[str, Part]) -> list[Pair]:
             first, second = alone(ours), alone(theirs)
         found.append((first, second))
         if given.out:
-            given.out.write_text(json.dumps(found, indent=1), encoding="utf-8")
+            write_atomically(given.out, json.dumps(found, indent=1).encode())
         print(f"pair {number + 1} of {given.pairs}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return found
 

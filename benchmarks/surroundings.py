@@ -25,6 +25,8 @@ import numpy as np
 import pandas as pd
 from block import output_of
 
+from launchbench.results.files import write_atomically
+
 if TYPE_CHECKING:
     from cuda.core import Stream
 
@@ -191,9 +193,7 @@ def alternate(given: argparse.Namespace) -> pd.DataFrame:
             worker = [sys.executable, __file__, "--binaries", str(given.binaries), "--worker", case]
             rows += [{"case": case, "after": key, "us": us} for key, us in json.loads(output_of(worker)).items()]
             if given.out:
-                unfinished = given.out.with_name(f"{given.out.name}.tmp")
-                unfinished.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-                unfinished.replace(given.out)
+                write_atomically(given.out, json.dumps(rows, indent=1).encode())
         print(f"process {number + 1} of {given.processes} of each case", file=sys.stderr, flush=True)
     return pd.DataFrame(rows, columns=["case", "after", "us"])
 
