@@ -48,6 +48,32 @@ def alive(pids: Path) -> list[int]:
     return found
 
 
+def ended(code: str, number: signal.Signals, folder: Path, programs: int) -> int:
+    """Exit status of Python on this code, signalled once so many programs say in ``pids`` that they run.
+
+    None of them is left.
+    """
+    pids = folder / "pids"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=folder, stderr=subprocess.PIPE)
+
+    def left(awaited: int, limit_s: float) -> int:
+        deadline = time.monotonic() + limit_s
+        while len(alive(pids)) != awaited and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return len(alive(pids))
+
+    try:
+        assert left(programs, 60) == programs
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert left(0, 10) == 0
+        return process.returncode
+    finally:
+        for pid in alive(pids):
+            os.kill(pid, signal.SIGKILL)
+        process.kill()
+
+
 @pytest.mark.untraced
 @pytest.mark.parametrize(
     ("call", "number"),
@@ -64,23 +90,7 @@ def test_a_process_that_is_ended_leaves_no_program_behind(tmp_path: Path, call: 
     defaults = "[signal.signal(n, signal.default_int_handler if n == 2 else signal.SIG_DFL) for n in (1, 2, 3)]"
     setup = f"import os, signal, sys; from pathlib import Path; sys.executable = os.path.abspath('tool'); {defaults}"
     code = f"{setup}\n{CALLS[call]}"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE)
-    try:
-        deadline = time.monotonic() + 60
-        while len(alive(pids)) < 1 + group and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert len(alive(pids)) == 1 + group
-        process.send_signal(number)
-        process.communicate(timeout=60)
-        assert process.returncode == -number
-        deadline = time.monotonic() + 10
-        while alive(pids) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert alive(pids) == []
-    finally:
-        for pid in alive(pids):
-            os.kill(pid, signal.SIGKILL)
-        process.kill()
+    assert ended(code, number, tmp_path, 1 + group) == -number
 
 
 @pytest.mark.parametrize("session", [True, False])
@@ -94,7 +104,7 @@ def test_a_program_can_be_ended_by_a_signal_that_this_process_ignores(session: b
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    # One of this session gets what a terminal sends to all of them.
+    # In the same session a terminal sends the signal to both.
     assert done.out.split() == [str(not session), "True"]
 
 
@@ -107,20 +117,4 @@ def figure():
     with open("pids", "a") as pids: print(os.getpid(), file=pids)
     time.sleep(600)
 draw({"a": figure, "b": figure}, 2)"""
-    pids = tmp_path / "pids"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
-    try:
-        deadline = time.monotonic() + 60
-        while len(alive(pids)) < 2 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert len(alive(pids)) == 2
-        process.terminate()
-        process.wait(60)
-        deadline = time.monotonic() + 10
-        while alive(pids) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert alive(pids) == []
-    finally:
-        for pid in alive(pids):
-            os.kill(pid, signal.SIGKILL)
-        process.kill()
+    ended(code, signal.SIGTERM, tmp_path, 2)
