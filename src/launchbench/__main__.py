@@ -234,7 +234,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     if arguments.check not in (None, *CHECKS):
         raise LaunchbenchError(f"--check: got {arguments.check!r}; expected one of {', '.join(CHECKS)}")
-    # As a time limit or scancel ends it: what a check has started is ended as well.
+    # As a time limit or scancel ends it: temporary folders of a check are removed all the same.
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if not 0 < arguments.limit_s <= MAX_LIMIT_S:  # nan too

@@ -138,8 +138,10 @@ def _one_off(trials: pd.DataFrame, blocks: pd.DataFrame, rounds: flags.Rounds) -
         groups.setdefault(cell, []).append(record)
     for cell, group in groups.items():
         samples = {step: [one for block in group for one in getattr(block, f"{step}_us")] for step in ONE_OFF}
-        rows[cell] = {"one_off_samples": len(samples["capture"])}
-        rows[cell]["refused_updates"] = sum(block.refused_updates for block in group)
+        rows[cell] = {
+            "one_off_samples": len(samples["capture"]),
+            "refused_updates": sum(block.refused_updates for block in group),
+        }
         sizes = [float(one) for block in group for one in block.graph_bytes]
         for end, of in _ENDS.items():
             rows[cell] |= {f"{step}{end}_us": float(of(own)) if own else np.nan for step, own in samples.items()}

@@ -33,7 +33,11 @@ from launchbench.results.files import new_run_id, write_result, write_size_recei
 from launchbench.results.protocol import LaunchPath, Protocol
 from launchbench.results.record import Block, Device, utc_text
 
-_ALONE = "whether another process was on the card"
+_JUDGED = {
+    "throttle_reasons": "whether the clock was throttled",
+    "other_processes": "whether another process was on the card",
+}
+"""What repetitions are left out for, by the field of a state that tells it."""
 
 SEED_BITS = 53
 """As many as every reader of JSON keeps of a whole number."""
@@ -194,7 +198,7 @@ def untold(blocks: Iterable[Block]) -> str:
     """What nothing was flagged for because NVML did not tell it before or after some block; empty where it told all."""
     reasons: dict[str, str] = {}
     for state in (state for block in blocks for state in (block.before, block.after)):
-        for field, words in (("throttle_reasons", "whether the clock was throttled"), ("other_processes", _ALONE)):
+        for field, words in _JUDGED.items():
             if getattr(state, field) is None:
                 reasons.setdefault(words, state.unavailable.get(field, "no reason given"))
     told = ", ".join(f"{words} ({reason})" for words, reason in reasons.items())

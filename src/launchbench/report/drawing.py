@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,6 +86,12 @@ def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
         }
         for position, name in enumerate(names)
     }
+
+
+def styles_among(names: Sequence[str], drawn: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Of the names that are drawn, at most ``MAX_SERIES``, the styles that they have among all of them."""
+    styles = [(name, style) for name, style in styles_of(names).items() if name in drawn]
+    return dict(styles[:MAX_SERIES])
 
 
 def watermark(figure: Figure, simulated: bool) -> None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from launchbench.report.cells import label_name
-from launchbench.report.drawing import MAX_PANELS, MAX_SERIES, spread_out, styles_of, width_of
+from launchbench.report.drawing import MAX_PANELS, spread_out, styles_among, width_of
 from launchbench.report.lengths import Section
 
 LINEAR_BELOW_US = 0.5
@@ -51,9 +51,7 @@ def panels(section: Section) -> Panels | None:
     if not counts:
         return None
     cells = used.assign(series=_series_names(section, used))
-    known = styles_of(list(dict.fromkeys([*section.elsewhere, *cells["series"]])))
-    present = set(cells["series"])
-    styles = dict([(name, style) for name, style in known.items() if name in present][:MAX_SERIES])
+    styles = styles_among(list(dict.fromkeys([*section.elsewhere, *cells["series"]])), set(cells["series"]))
     figure, grid = plt.subplots(
         1, len(counts), figsize=(width_of(len(counts)), _HEIGHT), squeeze=False, layout="constrained", sharey=True
     )

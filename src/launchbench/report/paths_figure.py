@@ -17,10 +17,9 @@ from matplotlib.lines import Line2D
 from launchbench.report.cells import path_name
 from launchbench.report.comparison import SIMULATED, Comparison
 from launchbench.report.drawing import (
-    MAX_SERIES,
     WIDTH,
     empty_figure,
-    styles_of,
+    styles_among,
     watermark,
     wrapped,
 )
@@ -46,9 +45,7 @@ def draw_paths(comparison: Comparison, at: int | None) -> Figure:
         return empty_figure()
     named = here.assign(series=_labels(here) if comparison.many else here["card_name"])
     order = [*dict.fromkeys(_labels(rows))] if comparison.many else comparison.cards
-    drawn = [name for name in order if name in set(named["series"])][:MAX_SERIES]
-    known = styles_of(order)
-    styles = {name: known[name] for name in drawn}
+    styles = styles_among(order, set(named["series"]))
     paths = [path for path in LAUNCH_PATHS if path in set(here["launch_path"])]
     height = 1.6 + 0.36 * len(paths) * max(1, len(styles)) ** 0.5
     figure, grid = plt.subplots(1, 2, figsize=(WIDTH, height), layout="constrained", sharey=True)
