@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from launchbench.measure import graphs
 from launchbench.measure.driver import DriverError
 from launchbench.measure.graphs import UPDATE_REFUSED, Costs, MovableGraph
 from launchbench.measure.timing import Loop
+from tests.virtual_gpu import VirtualGpu
 
 STREAM: Any = SimpleNamespace(handle=7, sync=lambda: None)
 LOOP = Loop("cuLaunchKernel", lambda: 0, lambda _: None)
@@ -118,3 +121,39 @@ def test_the_error_of_the_block_is_told_and_not_that_of_the_release() -> None:
         raise LaunchbenchError("counted 3 of 4")
     with pytest.raises(DriverError, match="cuGraphExecDestroy"), MovableGraph(STREAM, LOOP, Costs(), None, maker):
         pass
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize("maker", ["DriverGraphs", "CoreGraphs"])
+def test_nothing_unsafe_gets_into_a_capture(virtual_gpu: VirtualGpu, maker: str) -> None:
+    """In mode ``global`` an allocation by any thread is refused while a capture is under way."""
+    code = f"""
+import threading
+from cuda.core import Device
+from launchbench.measure import graphs
+from launchbench.measure.driver import call, DriverError
+from launchbench.measure.timing import Loop
+device = Device(0)
+device.set_current()
+stream = device.create_stream()
+codes = []
+def allocate():
+    device.set_current()
+    try:
+        codes.append(call("cuMemFree", call("cuMemAlloc", 256)))
+    except DriverError as error:
+        codes.append(error.code)
+def elsewhere():
+    thread = threading.Thread(target=allocate)
+    thread.start()
+    thread.join()
+allocate()
+try:
+    graphs.{maker}().capture(stream, Loop("cuLaunchKernel", elsewhere, lambda _: None))
+except Exception:
+    pass
+print(codes)"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=virtual_gpu.environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[None, 900]\n"
